@@ -67,7 +67,7 @@ const orderElements = (a: unknown, b: unknown, depth: number): Ordering => {
     case Code.nested:
       return orderTuples(a, b, depth + 1)
     case Code.double:
-      return orderValues(sortable64(a as number | Double), sortable64(b as number | Double))
+      return orderDoubles(a as number | Double, b as number | Double)
     case Code.float:
       return orderValues(sortable32(a as Float), sortable32(b as Float))
     case Code.uuid:
@@ -124,6 +124,15 @@ const orderStamps = (a: Versionstamp, b: Versionstamp): Ordering => {
 }
 
 const view = new DataView(new ArrayBuffer(8))
+
+const orderDoubles = (a: number | Double, b: number | Double): Ordering => {
+  const x = typeof a === "number" ? a : a.value
+  const y = typeof b === "number" ? b : b.value
+  if (x < y) return -1
+  if (x > y) return 1
+  // only zeros and NaNs differ in nothing but their bits
+  return x === y && x !== 0 ? 0 : orderValues(sortable64(a), sortable64(b))
+}
 
 const sortable64 = (element: number | Double): bigint => {
   const value = typeof element === "number" ? element : element.value

@@ -10,7 +10,6 @@
  *
  * @internal
  */
-import * as Result from "effect/Result"
 import {
   assertBytes,
   canonicalNanBits64,
@@ -35,8 +34,6 @@ interface Reader {
 }
 
 const view = new DataView(new ArrayBuffer(8))
-
-const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
 
 const twoTo32 = 0x1_0000_0000
 
@@ -75,6 +72,9 @@ const readNull = (reader: Reader): null => {
 const readElement = (reader: Reader, depth: number): Element => {
   const start = reader.at++
   const code = reader.bytes[start]!
+  if (code > Code.negativeIntegerEnd && code < Code.positiveIntegerEnd) {
+    return readInteger(reader, start, code - Code.integerZero)
+  }
   switch (code) {
     case Code.string:
       return readString(reader, start)
@@ -97,9 +97,6 @@ const readElement = (reader: Reader, depth: number): Element => {
     case Code.negativeIntegerEnd:
     case Code.positiveIntegerEnd:
       return readLargeInteger(reader, start, code === Code.negativeIntegerEnd)
-  }
-  if (code > Code.negativeIntegerEnd && code < Code.positiveIntegerEnd) {
-    return readInteger(reader, start, code - Code.integerZero)
   }
   throw fail(start, `the type code 0x${code.toString(16).padStart(2, "0")} is unknown`)
 }
@@ -166,32 +163,47 @@ const readBytes = (reader: Reader, start: number): Uint8Array => {
 
 const readString = (reader: Reader, start: number): string => {
   const { bytes, end } = reader
-  const from = reader.at
-  let escapes = 0
-  let ascii = ""
-  let seen = 0
-  for (let i = from; i < end; i++) {
-    const byte = bytes[i]!
-    seen |= byte
-    if (byte !== 0x00) {
-      if (seen < 0x80) ascii += String.fromCharCode(byte)
-    } else if (i + 1 < end && bytes[i + 1] === escapeByte) {
-      if (seen < 0x80) ascii += "\0"
-      escapes++
-      i++
+  let text = ""
+  let at = reader.at
+  while (at < end) {
+    const byte = bytes[at++]!
+    if (byte >= 0x80) {
+      reader.at = at
+      text += String.fromCodePoint(readRestOfPoint(reader, start, byte))
+      at = reader.at
+    } else if (byte !== 0x00) {
+      text += String.fromCharCode(byte)
+    } else if (at < end && bytes[at] === escapeByte) {
+      text += "\0"
+      at++
     } else {
-      reader.at = i + 1
-      return seen < 0x80 ? ascii : decodeUtf8(unescape(bytes, from, i, escapes), start)
+      reader.at = at
+      return text
     }
   }
   throw fail(start, "a string without an end")
 }
 
-const decodeUtf8 = (bytes: Uint8Array<ArrayBuffer>, start: number): string => {
-  const decoded = Result.try(() => decoder.decode(bytes))
-  if (Result.isFailure(decoded)) throw fail(start, "a string that is not UTF-8")
-  return decoded.success
+// the smallest code points that need 2, 3 and 4 bytes of UTF-8
+const smallestPoints = [0x80, 0x800, 0x10000]
+
+const readRestOfPoint = (reader: Reader, start: number, lead: number): number => {
+  const { bytes, end } = reader
+  const rest = lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3
+  let point = lead & (0x3f >> rest)
+  for (let i = 0; i < rest; i++) {
+    const byte = reader.at < end ? bytes[reader.at++]! : 0
+    if ((byte & 0xc0) !== 0x80) throw notUtf8(start)
+    point = (point << 6) | (byte & 0x3f)
+  }
+  const isSurrogate = point >= 0xd800 && point <= 0xdfff
+  if (lead < 0xc2 || lead > 0xf4 || point < smallestPoints[rest - 1]! || point > 0x10ffff || isSurrogate) {
+    throw notUtf8(start)
+  }
+  return point
 }
+
+const notUtf8 = (start: number): TupleError => fail(start, "a string that is not UTF-8")
 
 // `size` is negative for negative integers
 const readInteger = (reader: Reader, start: number, size: number): number | bigint => {
