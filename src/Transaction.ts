@@ -1,0 +1,291 @@
+/**
+ * Transaction effects: what may read and write a tenant's keys. A transaction effect is an `Effect<A, E, Transaction>`;
+ * such effects compose, and `Tenant.transact` makes one atomic, durable commit of any composition.
+ *
+ * A transaction effect sees one snapshot with its own writes over it. It commits as a whole or leaves nothing. It may
+ * run more than once before it commits, so it must do nothing but compute and use the operations of this module:
+ * because its requirement is `Transaction` and nothing else, no other service gets into one. A failure of the store is
+ * no failure of an operation here: it ends the try, beyond any catch in the body, and appears in the error of
+ * `Tenant.transact`.
+ *
+ * Keys are tuples under the tenant (see `Tuple`); values are bytes.
+ *
+ * @since 0.1.0
+ */
+import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import { type BackendError, InvalidArgument } from "./BackendError.ts"
+import { userKey, userPrefix } from "./internal/layout.ts"
+import type { TransactionState } from "./internal/transactionState.ts"
+import * as Tuple from "./Tuple.ts"
+
+/**
+ * The one service that a transaction effect may require. Only `Tenant.transact` provides it.
+ *
+ * @since 0.1.0
+ * @category services
+ */
+export class Transaction extends Context.Service<Transaction, TransactionState>()("effect-dgen/Transaction") {
+  declare readonly "a transaction body may require only Transaction: it can run many times": never
+}
+
+/**
+ * A key and its value.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface KeyValue {
+  readonly key: Tuple.Tuple
+  readonly value: Uint8Array
+}
+
+/**
+ * A range of keys: all that begin with a tuple and have more elements, or those from `begin` (inclusive) to `end`
+ * (exclusive).
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type Range = Tuple.Tuple | { readonly begin: Tuple.Tuple; readonly end: Tuple.Tuple }
+
+/**
+ * A watch on a key, armed by the commit of the transaction that made it.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Watch {
+  /**
+   * Succeeds when the key's value has changed since the transaction; fails with `BackendError` when the store can
+   * watch no longer. It can succeed without a change: look again. Never await it inside the transaction.
+   */
+  readonly changed: Effect.Effect<void, BackendError>
+}
+
+/** Runs `use` with the try and the packed key; a key that cannot be packed ends the try. */
+const withKey = <A>(
+  operation: string,
+  key: Tuple.Tuple,
+  use: (state: TransactionState, key: Uint8Array) => Effect.Effect<A>
+): Effect.Effect<A, never, Transaction> =>
+  Effect.flatMap(Transaction, (state) => {
+    const packed = packKey(state, operation, key)
+    return packed === undefined ? refuse(state) : use(state, packed)
+  })
+
+const packKey = (state: TransactionState, operation: string, key: Tuple.Tuple): Uint8Array | undefined => {
+  if (!Array.isArray(key)) {
+    state.fail(new InvalidArgument({ message: `${operation}: the key must be an array of tuple elements` }))
+    return undefined
+  }
+  try {
+    return userKey(state.prefix, key)
+  } catch (cause) {
+    state.fail(new InvalidArgument({ message: `${operation}: ${(cause as Error).message}` }))
+    return undefined
+  }
+}
+
+/** What is refused fails the try: the loop answers with its reason, whatever this effect ends with. */
+const refuse = (state: TransactionState): Effect.Effect<never> => Effect.die(state.failure)
+
+const checkValue = (state: TransactionState, operation: string, value: unknown): Uint8Array | undefined => {
+  if (value instanceof Uint8Array) return value.slice()
+  state.fail(new InvalidArgument({ message: `${operation}: the value must be a Uint8Array` }))
+  return undefined
+}
+
+const write = (
+  operation: string,
+  key: Tuple.Tuple,
+  value: unknown,
+  use: (state: TransactionState, key: Uint8Array, value: Uint8Array) => void
+): Effect.Effect<void, never, Transaction> =>
+  withKey(operation, key, (state, packed) => {
+    const bytes = checkValue(state, operation, value)
+    if (bytes !== undefined) use(state, packed, bytes)
+    return state.failure === undefined ? Effect.void : refuse(state)
+  })
+
+/**
+ * The value of a key, or `undefined`. With `snapshot: true` a later change of the key by others does not make this
+ * transaction conflict.
+ *
+ * @since 0.1.0
+ * @category reading
+ */
+export const get = (
+  key: Tuple.Tuple,
+  options?: { readonly snapshot?: boolean | undefined }
+): Effect.Effect<Uint8Array | undefined, never, Transaction> =>
+  withKey("Transaction.get", key, (state, packed) => state.get(packed, options?.snapshot ?? false))
+
+/**
+ * The keys and values of a range, in the order of the tuples: at most `limit` of them, from the end with `reverse`.
+ *
+ * @since 0.1.0
+ * @category reading
+ */
+export const getRange = (
+  range: Range,
+  options?: {
+    readonly limit?: number | undefined
+    readonly reverse?: boolean | undefined
+    readonly snapshot?: boolean | undefined
+  }
+): Effect.Effect<ReadonlyArray<KeyValue>, never, Transaction> =>
+  Effect.flatMap(Transaction, (state) => {
+    const bounds = packRange(state, "Transaction.getRange", range)
+    if (bounds === undefined) return refuse(state)
+    const offset = userPrefix(state.prefix).length
+    return Effect.map(
+      state.getRange(bounds.begin, bounds.end, options),
+      (rows) => rows.map((row): KeyValue => ({ key: Tuple.unpack(row.key, offset), value: row.value }))
+    )
+  })
+
+const packRange = (state: TransactionState, operation: string, range: Range) => {
+  if (Array.isArray(range)) {
+    const begin = packKey(state, operation, range)
+    return begin === undefined ? undefined : Tuple.range([], begin)
+  }
+  const { begin, end } = range as { readonly begin: Tuple.Tuple; readonly end: Tuple.Tuple }
+  const low = packKey(state, operation, begin)
+  const high = low === undefined ? undefined : packKey(state, operation, end)
+  return low === undefined || high === undefined ? undefined : { begin: low, end: high }
+}
+
+/**
+ * Writes a value: at most 100,000 bytes.
+ *
+ * @since 0.1.0
+ * @category writing
+ */
+export const set = (key: Tuple.Tuple, value: Uint8Array): Effect.Effect<void, never, Transaction> =>
+  write("Transaction.set", key, value, (state, packed, bytes) => state.set(packed, bytes))
+
+/**
+ * Removes a key.
+ *
+ * @since 0.1.0
+ * @category writing
+ */
+export const clear = (key: Tuple.Tuple): Effect.Effect<void, never, Transaction> =>
+  withKey("Transaction.clear", key, (state, packed) => {
+    state.clear(packed)
+    return state.failure === undefined ? Effect.void : refuse(state)
+  })
+
+/**
+ * Removes all keys of a range. Its cost does not depend on how many there are.
+ *
+ * @since 0.1.0
+ * @category writing
+ */
+export const clearRange = (range: Range): Effect.Effect<void, never, Transaction> =>
+  Effect.flatMap(Transaction, (state) => {
+    const bounds = packRange(state, "Transaction.clearRange", range)
+    if (bounds === undefined) return refuse(state)
+    state.clearRange(bounds.begin, bounds.end)
+    return state.failure === undefined ? Effect.void : refuse(state)
+  })
+
+/**
+ * Adds to a counter: a signed 64-bit little-endian integer that wraps, zero when missing. Additions of several
+ * transactions do not conflict with each other.
+ *
+ * @since 0.1.0
+ * @category writing
+ */
+export const add = (key: Tuple.Tuple, amount: number | bigint): Effect.Effect<void, never, Transaction> =>
+  withKey("Transaction.add", key, (state, packed) => {
+    if (typeof amount !== "bigint" && !Number.isSafeInteger(amount)) {
+      state.fail(new InvalidArgument({ message: "Transaction.add: the amount must be a safe integer or a bigint" }))
+      return refuse(state)
+    }
+    const operand = new Uint8Array(8)
+    new DataView(operand.buffer).setBigInt64(0, BigInt.asIntN(64, BigInt(amount)), true)
+    state.add(packed, operand)
+    return state.failure === undefined ? Effect.void : refuse(state)
+  })
+
+/**
+ * Writes a value under a key with one incomplete versionstamp, which the commit fills in: keys of later commits are
+ * greater. The key cannot be read in the same transaction.
+ *
+ * @since 0.1.0
+ * @category writing
+ */
+export const setVersionstampedKey = (
+  key: Tuple.Tuple,
+  value: Uint8Array
+): Effect.Effect<void, never, Transaction> =>
+  Effect.flatMap(Transaction, (state) => {
+    const bytes = checkValue(state, "Transaction.setVersionstampedKey", value)
+    if (bytes === undefined) return refuse(state)
+    const packed = packVersionstamped(state, "Transaction.setVersionstampedKey", key, userPrefix(state.prefix))
+    if (packed === undefined) return refuse(state)
+    state.setVersionstampedKey(packed.bytes, packed.position, bytes)
+    return state.failure === undefined ? Effect.void : refuse(state)
+  })
+
+/**
+ * Writes a packed tuple with one incomplete versionstamp as the value of a key; the commit fills the stamp in. The
+ * key cannot be read in the same transaction.
+ *
+ * @since 0.1.0
+ * @category writing
+ */
+export const setVersionstampedValue = (
+  key: Tuple.Tuple,
+  value: Tuple.Tuple
+): Effect.Effect<void, never, Transaction> =>
+  withKey("Transaction.setVersionstampedValue", key, (state, packed) => {
+    const stamped = packVersionstamped(state, "Transaction.setVersionstampedValue", value)
+    if (stamped === undefined) return refuse(state)
+    state.setVersionstampedValue(packed, stamped.bytes, stamped.position)
+    return state.failure === undefined ? Effect.void : refuse(state)
+  })
+
+const packVersionstamped = (state: TransactionState, operation: string, tuple: Tuple.Tuple, prefix?: Uint8Array) => {
+  try {
+    return Tuple.packVersionstamped(tuple, prefix)
+  } catch (cause) {
+    state.fail(new InvalidArgument({ message: `${operation}: ${(cause as Error).message}` }))
+    return undefined
+  }
+}
+
+/**
+ * A watch on a key, armed when this transaction commits: await its `changed` afterwards.
+ *
+ * @since 0.1.0
+ * @category watching
+ */
+export const watch = (key: Tuple.Tuple): Effect.Effect<Watch, never, Transaction> =>
+  withKey("Transaction.watch", key, (state, packed) =>
+    Effect.sync(() => {
+      const deferred = Deferred.makeUnsafe<void, BackendError>()
+      const request = {
+        key: packed,
+        fire: () => void Deferred.doneUnsafe(deferred, Exit.void),
+        fail: (error: BackendError) => void Deferred.doneUnsafe(deferred, Exit.fail(error)),
+        onCancel: undefined as (() => void) | undefined
+      }
+      state.watch(request)
+      return { changed: Effect.onInterrupt(Deferred.await(deferred), () => Effect.sync(() => request.onCancel?.())) }
+    }))
+
+/**
+ * The time of this try in milliseconds since 1970: the same for all that the try does.
+ *
+ * @since 0.1.0
+ * @category reading
+ */
+export const currentTimeMillis: Effect.Effect<number, never, Transaction> = Effect.map(
+  Transaction,
+  (state) => state.timeMillis
+)

@@ -1,0 +1,30 @@
+/**
+ * Keys as the overlay holds them: a latin1 string has one code unit a byte, so that strings compare like bytes and
+ * serve as keys of maps.
+ */
+import type { KeyRange } from "../Backend.ts"
+
+/** The string of a key. */
+export const toText = (bytes: Uint8Array): string =>
+  Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1")
+
+/** The key of a string. */
+export const fromText = (text: string): Uint8Array => new Uint8Array(Buffer.from(text, "latin1"))
+
+/** The smallest key after a key. */
+export const next = (key: Uint8Array): Uint8Array => {
+  const out = new Uint8Array(key.length + 1)
+  out.set(key)
+  return out
+}
+
+/** The range that holds one key alone. */
+export const single = (key: Uint8Array): KeyRange => ({ begin: key, end: next(key) })
+
+/** Two byte strings, one after the other. */
+export const concat = (a: Uint8Array, b: Uint8Array): Uint8Array => {
+  const out = new Uint8Array(a.length + b.length)
+  out.set(a)
+  out.set(b, a.length)
+  return out
+}

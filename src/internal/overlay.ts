@@ -1,0 +1,173 @@
+/**
+ * The writes of one transaction before its commit, and what a read of them sees.
+ *
+ * Owner: one try of one transaction. Nothing here is shared.
+ *
+ * 1. `entries` holds the last thing done to a key; a key under a cleared range without an entry reads as missing.
+ * 2. `sorted` holds the keys of `entries` in order, up to those in `unsorted`, which are merged before a range is read.
+ * 3. `cleared` is sorted and disjoint, and ends up before all entries in the commit: `mutations()` clears first.
+ */
+import type { Mutation } from "../Backend.ts"
+import { fromText } from "./keys.ts"
+
+/** What a transaction did to a key. */
+export type Entry =
+  | { readonly _tag: "Value"; readonly value: Uint8Array }
+  | { readonly _tag: "Missing" }
+  | { readonly _tag: "Add"; readonly operand: Uint8Array }
+  | { readonly _tag: "Unreadable"; readonly value: Uint8Array; readonly position: number }
+
+/** Adds little-endian, wrapping, in the operand's length; a missing value counts as zero. */
+export const addBytes = (value: Uint8Array | undefined, operand: Uint8Array): Uint8Array => {
+  const out = new Uint8Array(operand.length)
+  let carry = 0
+  for (let i = 0; i < operand.length; i++) {
+    const sum = (value?.[i] ?? 0) + operand[i]! + carry
+    out[i] = sum & 0xff
+    carry = sum >> 8
+  }
+  return out
+}
+
+const lowerBound = (keys: ReadonlyArray<string>, key: string): number => {
+  let low = 0
+  let high = keys.length
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if (keys[middle]! < key) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+interface Cleared {
+  readonly begin: string
+  readonly end: string
+}
+
+/** The buffered writes of one try. */
+export class Overlay {
+  readonly entries = new Map<string, Entry>()
+  #sorted: Array<string> = []
+  #unsorted: Array<string> = []
+  #cleared: Array<Cleared> = []
+
+  get isEmpty(): boolean {
+    return this.entries.size === 0 && this.#cleared.length === 0
+  }
+
+  set(key: string, entry: Entry): void {
+    if (!this.entries.has(key)) this.#unsorted.push(key)
+    this.entries.set(key, entry)
+  }
+
+  add(key: string, operand: Uint8Array): void {
+    const known = this.entries.get(key)
+    if (known === undefined && !this.isCleared(key)) return this.set(key, { _tag: "Add", operand })
+    const value = known === undefined || known._tag === "Missing" ? undefined
+      : known._tag === "Add" ? known.operand
+      : known.value
+    const sum = addBytes(value, operand)
+    this.set(key, known?._tag === "Add" ? { _tag: "Add", operand: sum } : { _tag: "Value", value: sum })
+  }
+
+  clearRange(begin: string, end: string): void {
+    if (begin >= end) return
+    for (const key of this.keysBetween(begin, end)) this.entries.delete(key)
+    const from = lowerBound(this.#sorted, begin)
+    this.#sorted.splice(from, lowerBound(this.#sorted, end) - from)
+    const kept: Array<Cleared> = []
+    let merged: Cleared = { begin, end }
+    for (const range of this.#cleared) {
+      if (range.end < merged.begin || range.begin > merged.end) kept.push(range)
+      else {
+        merged = {
+          begin: range.begin < merged.begin ? range.begin : merged.begin,
+          end: range.end > merged.end ? range.end : merged.end
+        }
+      }
+    }
+    kept.push(merged)
+    kept.sort((a, b) => (a.begin < b.begin ? -1 : 1))
+    this.#cleared = kept
+  }
+
+  isCleared(key: string): boolean {
+    for (const range of this.#cleared) {
+      if (range.begin > key) return false
+      if (key < range.end) return true
+    }
+    return false
+  }
+
+  /** The parts of a range that are not cleared, in order: what the store has to be asked for. */
+  uncleared(begin: string, end: string): Array<Cleared> {
+    const parts: Array<Cleared> = []
+    let at = begin
+    for (const range of this.#cleared) {
+      if (range.end <= at) continue
+      if (range.begin >= end) break
+      if (range.begin > at) parts.push({ begin: at, end: range.begin })
+      at = range.end
+      if (at >= end) return parts
+    }
+    if (at < end) parts.push({ begin: at, end })
+    return parts
+  }
+
+  /** The written keys of a range, in order. */
+  keysBetween(begin: string, end: string): Array<string> {
+    this.#merge()
+    return this.#sorted.slice(lowerBound(this.#sorted, begin), lowerBound(this.#sorted, end))
+  }
+
+  mutations(): Array<Mutation> {
+    const out: Array<Mutation> = this.#cleared.map((range) => ({
+      op: "clearRange",
+      begin: fromText(range.begin),
+      end: fromText(range.end)
+    }))
+    for (const [text, entry] of this.entries) {
+      const key = fromText(text)
+      switch (entry._tag) {
+        case "Value":
+          out.push({ op: "set", key, value: entry.value })
+          break
+        case "Missing":
+          out.push({ op: "clear", key })
+          break
+        case "Add":
+          out.push({ op: "add", key, operand: entry.operand })
+          break
+        case "Unreadable":
+          out.push({ op: "versionstampedValue", key, value: entry.value, position: entry.position })
+          break
+      }
+    }
+    return out
+  }
+
+  clearedRanges(): ReadonlyArray<Cleared> {
+    return this.#cleared
+  }
+
+  #merge(): void {
+    if (this.#unsorted.length === 0) return
+    const fresh = this.#unsorted.sort()
+    this.#unsorted = []
+    const last = this.#sorted.at(-1)
+    if (last === undefined || last < fresh[0]!) {
+      for (const key of fresh) this.#sorted.push(key)
+      return
+    }
+    const old = this.#sorted
+    const out: Array<string> = []
+    let i = 0
+    let j = 0
+    while (i < old.length || j < fresh.length) {
+      if (j >= fresh.length || (i < old.length && old[i]! < fresh[j]!)) out.push(old[i++]!)
+      else out.push(fresh[j++]!)
+    }
+    this.#sorted = out
+  }
+}

@@ -1,0 +1,145 @@
+/**
+ * What the runtime of servers knows of a definition: names, kinds and codecs, with all types erased. `DgenServer`
+ * builds these values from what a user wrote and checked; everything in this folder works on them alone.
+ */
+import type * as Effect from "effect/Effect"
+import type * as Exit from "effect/Exit"
+import type * as Schema from "effect/Schema"
+import type { Transaction } from "../../Transaction.ts"
+import type * as Tuple from "../../Tuple.ts"
+
+/** A codec that needs no service. */
+export type AnyCodec = Schema.Codec<any, any, never, never>
+
+export type Kind = "call" | "cast" | "info"
+
+/** One message of a protocol. */
+export interface Message {
+  readonly tag: string
+  readonly kind: Kind
+  readonly locks: boolean
+  /** `undefined` when the message has no payload. */
+  readonly payload: AnyCodec | undefined
+  readonly success: AnyCodec
+  readonly error: AnyCodec
+}
+
+/** One action of a protocol. */
+export interface Action {
+  readonly tag: string
+  readonly payload: AnyCodec | undefined
+}
+
+/** A server's protocol and state. */
+export interface Definition {
+  readonly name: string
+  readonly state: AnyCodec
+  readonly messages: ReadonlyMap<string, Message>
+  readonly actions: ReadonlyMap<string, Action>
+}
+
+/** An action that an outcome asks for. */
+export interface ActionRequest {
+  readonly server: string
+  readonly tag: string
+  readonly payload: unknown
+}
+
+/** What a handler returned. `update` comes from locked handlers alone. */
+export type Outcome =
+  | { readonly _tag: "Reply"; readonly value: unknown; readonly state: unknown; readonly actions: ReadonlyArray<ActionRequest> }
+  | { readonly _tag: "NoReply"; readonly state: unknown; readonly actions: ReadonlyArray<ActionRequest> }
+  | { readonly _tag: "Lock"; readonly state: unknown }
+  | {
+    readonly _tag: "Stop"
+    readonly reason: unknown
+    readonly state: unknown
+    readonly actions: ReadonlyArray<ActionRequest>
+  }
+  | { readonly _tag: "Update"; readonly update: (fresh: unknown) => Outcome }
+
+/** Who waits for an answer: kept in the envelope, and by users in their state. */
+export interface From {
+  readonly server: string
+  readonly tag: string
+  readonly tuid: Tuple.Tuple
+  readonly process: Uint8Array
+  readonly id: number
+}
+
+/** What a handler gets besides payload and state. */
+export interface HandlerContext {
+  readonly from: From | undefined
+  readonly attempt: number
+  /** Tells this message from every other one of its server; priority and info messages have one too. */
+  readonly id: string
+  readonly tuid: Tuple.Tuple
+}
+
+export type Handler = (
+  payload: unknown,
+  state: unknown,
+  context: HandlerContext
+) => Outcome | Effect.Effect<Outcome, unknown, Transaction>
+
+/** What `init` returned: the state, and the tuid when it chose one with `DgenServer.at`. */
+export interface Initial {
+  readonly tuid: Tuple.Tuple | undefined
+  readonly state: unknown
+}
+
+/** The pure part of a server. */
+export interface Behaviour {
+  readonly definition: Definition
+  readonly init: (options: { readonly tuid: Tuple.Tuple }) => Effect.Effect<Initial, unknown, Transaction>
+  readonly handlers: ReadonlyMap<string, Handler>
+}
+
+export type ActionHandler = (payload: unknown, state: unknown) => Effect.Effect<unknown, never, never>
+
+export type LockedHandler = (
+  payload: unknown,
+  state: unknown,
+  context: HandlerContext & { readonly kind: Kind }
+) => Effect.Effect<Outcome, unknown, never>
+
+/** A server's handlers with side effects; their services are already provided. */
+export interface Effects {
+  readonly actions: ReadonlyMap<string, ActionHandler>
+  readonly locked: ReadonlyMap<string, LockedHandler>
+}
+
+/** Checked options of a running server, durations in milliseconds. */
+export interface Options {
+  readonly tuid: Tuple.Tuple
+  readonly consume: boolean
+  readonly reset: boolean
+  readonly deadLetterThreshold: number
+  readonly consumeK: number
+  readonly lockTimeoutMillis: number
+  readonly cache: boolean
+  readonly restart: import("effect/Schedule").Schedule<unknown, unknown> | undefined
+}
+
+/** What the runtime gives back; `DgenServer` types it. Errors are `CallError`s, `BackendError`s and schema errors. */
+export interface Client {
+  readonly call: (tag: string, payload: unknown, timeoutMillis: number) => Effect.Effect<unknown, unknown>
+  readonly cast: (tag: string, payload: unknown) => Effect.Effect<void, any>
+  readonly castAll: (messages: ReadonlyArray<readonly [tag: string, payload?: unknown]>) => Effect.Effect<void, any>
+  readonly queueLength: Effect.Effect<number, any>
+  readonly locked: Effect.Effect<boolean, any>
+  readonly state: Effect.Effect<unknown, any>
+}
+
+/** A running server of this process. */
+export interface Running extends Client {
+  readonly tuid: Tuple.Tuple
+  readonly priorityCall: (tag: string, payload: unknown, timeoutMillis: number) => Effect.Effect<unknown, unknown>
+  readonly priorityCast: (tag: string, payload: unknown) => Effect.Effect<void, any>
+  readonly info: (tag: string, payload: unknown) => Effect.Effect<void, any>
+  readonly stop: (reason?: unknown) => Effect.Effect<void>
+  readonly kill: (reason?: unknown) => Effect.Effect<void, any>
+}
+
+/** An answer to a call. */
+export type Answer = Exit.Exit<unknown, unknown>

@@ -1,0 +1,411 @@
+/**
+ * One try of one transaction: reads through its own writes, limits, conflict ranges, and what happens on the commit.
+ *
+ * Owner: the loop in `transact.ts` makes one a try and drops it afterwards; the body's fiber, and fibers it forks,
+ * call it.
+ *
+ * 1. The first failure is kept in `failure`. From then on nothing of this try can commit, whatever the body catches
+ *    (rule R3): reads die, and the loop looks at `failure` before anything else.
+ * 2. A read that is not a snapshot read adds to the read conflicts exactly what it saw of the store.
+ * 3. What is written with a versionstamp cannot be read in the same try (rule R4).
+ * 4. `size` counts keys with their allowance, values and both ends of every conflict range (rule R5), and the limit
+ *    is checked at each write, so before any store sees it.
+ */
+import * as Effect from "effect/Effect"
+import {
+  type CommitRequest,
+  type DriverTransaction,
+  KEY_LIMIT_BYTES,
+  KEY_PREFIX_ALLOWANCE_BYTES,
+  type KeyRange,
+  type KeyValue,
+  type Mutation,
+  TRANSACTION_LIMIT_BYTES,
+  VALUE_LIMIT_BYTES,
+  type WatchRequest
+} from "../Backend.ts"
+import * as BackendError from "../BackendError.ts"
+import * as Keys from "./keys.ts"
+import { addBytes, Overlay } from "./overlay.ts"
+
+/** Versionstamps have room for this many distinct keys in one transaction: two bytes. */
+const USER_VERSION_LIMIT = 65_535
+
+const STAMP_BYTES = 10
+
+interface Unreadable {
+  readonly begin: Uint8Array
+  readonly end: Uint8Array
+  readonly position: number
+}
+
+const error = (reason: BackendError.Reason) => new BackendError.BackendError({ reason })
+
+/** Thrown through a body whose try can no longer commit. Never seen outside the loop. */
+export class Aborted extends Error {
+  override readonly name = "TransactionAborted"
+  readonly error: BackendError.BackendError
+  constructor(error: BackendError.BackendError) {
+    super(error.message)
+    this.error = error
+  }
+}
+
+export class TransactionState {
+  failure: BackendError.BackendError | undefined
+  size = 0
+  /** Reads of the store that have not answered yet: why a body may suspend. */
+  pendingReads = 0
+  versionstamp: Uint8Array | undefined
+  readonly onCommit: Array<() => void> = []
+  readonly #overlay = new Overlay()
+  readonly #stamped: Array<Mutation> = []
+  readonly #unreadable: Array<Unreadable> = []
+  readonly #readConflicts = new Map<string, KeyRange>()
+  readonly #writeConflicts: Array<KeyRange> = []
+  readonly #watches: Array<WatchRequest> = []
+  #userVersion = 0
+  #closed = false
+  readonly driver: DriverTransaction
+  readonly prefix: Uint8Array
+  readonly operationId: Uint8Array
+  readonly attempt: number
+  readonly timeMillis: number
+  readonly tenant: object
+
+  constructor(
+    driver: DriverTransaction,
+    options: {
+      readonly tenant: object
+      readonly prefix: Uint8Array
+      readonly operationId: Uint8Array
+      readonly attempt: number
+      readonly timeMillis: number
+    }
+  ) {
+    this.driver = driver
+    this.tenant = options.tenant
+    this.prefix = options.prefix
+    this.operationId = options.operationId
+    this.attempt = options.attempt
+    this.timeMillis = options.timeMillis
+  }
+
+  /** Keeps the first failure; nothing of this try can commit any more (1). */
+  fail(reason: BackendError.Reason): void {
+    this.failure ??= error(reason)
+  }
+
+  /** Ends the try: later calls, from fibers that outlived it, are refused. */
+  close(): void {
+    this.#closed = true
+    this.driver.close()
+  }
+
+  get(key: Uint8Array, snapshot = false): Effect.Effect<Uint8Array | undefined> {
+    if (this.#refused()) return this.#die()
+    const text = Keys.toText(key)
+    const entry = this.#overlay.entries.get(text)
+    if (entry !== undefined && entry._tag !== "Add") {
+      if (entry._tag === "Value") return Effect.succeed(entry.value)
+      if (entry._tag === "Missing") return Effect.undefined
+      return this.#unreadableKey(key)
+    }
+    if (this.#unreadable.some((range) => covers(range, text))) return this.#unreadableKey(key)
+    if (entry === undefined && this.#overlay.isCleared(text)) return Effect.undefined
+    if (!this.#checkKey(key)) return this.#die()
+    if (!snapshot) this.addReadConflict(Keys.single(key))
+    const read = this.#guard(this.driver.get(key))
+    return entry === undefined ? read : Effect.map(read, (value) => addBytes(value, entry.operand))
+  }
+
+  getRange(
+    begin: Uint8Array,
+    end: Uint8Array,
+    options: {
+      readonly limit?: number | undefined
+      readonly reverse?: boolean | undefined
+      readonly snapshot?: boolean | undefined
+    } = {}
+  ): Effect.Effect<ReadonlyArray<KeyValue>> {
+    if (this.#refused()) return this.#die()
+    const limit = options.limit ?? Infinity
+    const reverse = options.reverse ?? false
+    const low = Keys.toText(begin)
+    const high = Keys.toText(end)
+    if (low >= high || limit <= 0) return Effect.succeed([])
+    const snapshot = options.snapshot ?? false
+    if (this.#overlay.isEmpty && this.#unreadable.length === 0) {
+      return Effect.map(this.#guard(this.driver.getRange(begin, end, { limit, reverse })), (rows) => {
+        if (!snapshot) this.#addRangeConflict(begin, end, rows, limit, reverse)
+        return rows
+      })
+    }
+    return this.#mergedRange(low, high, limit, reverse, snapshot)
+  }
+
+  set(key: Uint8Array, value: Uint8Array): void {
+    if (!this.#checkWrite(key, value)) return
+    this.#overlay.set(Keys.toText(key), { _tag: "Value", value })
+    this.#charge(3 * charged(this, key) + 1 + value.length)
+  }
+
+  clear(key: Uint8Array): void {
+    if (!this.#checkWrite(key, undefined)) return
+    this.#overlay.set(Keys.toText(key), { _tag: "Missing" })
+    this.#charge(4 * charged(this, key) + 2)
+  }
+
+  clearRange(begin: Uint8Array, end: Uint8Array): void {
+    if (!this.#checkWrite(begin, undefined) || !this.#checkWrite(end, undefined)) return
+    this.#overlay.clearRange(Keys.toText(begin), Keys.toText(end))
+    this.#charge(2 * (charged(this, begin) + charged(this, end)))
+  }
+
+  add(key: Uint8Array, operand: Uint8Array): void {
+    if (!this.#checkWrite(key, operand)) return
+    const text = Keys.toText(key)
+    if (this.#overlay.entries.get(text)?._tag === "Unreadable") {
+      return this.fail(unreadable("adding to"))
+    }
+    this.#overlay.add(text, operand)
+    this.#charge(3 * charged(this, key) + 1 + operand.length)
+  }
+
+  setVersionstampedKey(key: Uint8Array, position: number, value: Uint8Array): void {
+    if (!this.#checkWrite(key, value)) return
+    const begin = key.slice()
+    begin.fill(0, position, position + STAMP_BYTES)
+    const end = Keys.next(key)
+    end.fill(0xff, position, position + STAMP_BYTES)
+    this.#unreadable.push({ begin, end, position })
+    this.#stamped.push({ op: "versionstampedKey", key, position, value })
+    this.#charge(3 * charged(this, key) + 1 + value.length)
+  }
+
+  setVersionstampedValue(key: Uint8Array, value: Uint8Array, position: number): void {
+    if (!this.#checkWrite(key, value)) return
+    this.#overlay.set(Keys.toText(key), { _tag: "Unreadable", value, position })
+    this.#charge(3 * charged(this, key) + 1 + value.length)
+  }
+
+  /** The next number that tells apart what this transaction writes with its versionstamp, in order. */
+  nextUserVersion(): number {
+    if (this.#userVersion >= USER_VERSION_LIMIT) {
+      this.fail(
+        new BackendError.TransactionTooLarge({
+          message: `a transaction can push ${USER_VERSION_LIMIT} messages at the most: split them`
+        })
+      )
+    }
+    return this.#userVersion++
+  }
+
+  watch(request: WatchRequest): void {
+    if (this.#refused() || !this.#checkKey(request.key)) return
+    this.#watches.push(request)
+  }
+
+  addReadConflict(range: KeyRange): void {
+    const text = `${Keys.toText(range.begin)} ${Keys.toText(range.end)}`
+    if (this.#readConflicts.has(text)) return
+    this.#readConflicts.set(text, range)
+    this.#charge(charged(this, range.begin) + charged(this, range.end))
+  }
+
+  get needsCommit(): boolean {
+    return !this.#overlay.isEmpty || this.#stamped.length > 0 || this.#watches.length > 0 ||
+      this.#writeConflicts.length > 0
+  }
+
+  get hasWrites(): boolean {
+    return !this.#overlay.isEmpty || this.#stamped.length > 0
+  }
+
+  cancelWatches(): void {
+    for (const watch of this.#watches) watch.onCancel?.()
+  }
+
+  request(): CommitRequest {
+    const writeConflicts: Array<KeyRange> = [...this.#writeConflicts]
+    for (const range of this.#overlay.clearedRanges()) {
+      writeConflicts.push({ begin: Keys.fromText(range.begin), end: Keys.fromText(range.end) })
+    }
+    for (const text of this.#overlay.entries.keys()) writeConflicts.push(Keys.single(Keys.fromText(text)))
+    return {
+      mutations: [...this.#overlay.mutations(), ...this.#stamped],
+      readConflicts: [...this.#readConflicts.values()],
+      writeConflicts,
+      watches: this.#watches
+    }
+  }
+
+  // --- internal ---
+
+  #refused(): boolean {
+    if (this.#closed) this.fail(new BackendError.Closed({ message: "this transaction has ended: nothing may use it" }))
+    return this.failure !== undefined
+  }
+
+  #die(): Effect.Effect<never> {
+    return Effect.die(new Aborted(this.failure!))
+  }
+
+  #guard<A>(read: Effect.Effect<A, BackendError.BackendError>): Effect.Effect<A> {
+    return Effect.suspend(() => {
+      this.pendingReads++
+      return Effect.matchCauseEffect(read, {
+        onSuccess: (value) => {
+          this.pendingReads--
+          return Effect.succeed(value)
+        },
+        onFailure: (cause) => {
+          this.pendingReads--
+          for (const reason of cause.reasons) {
+            if (reason._tag === "Fail") {
+              this.failure ??= reason.error
+              return this.#die()
+            }
+          }
+          return Effect.failCause(cause as any)
+        }
+      })
+    })
+  }
+
+  #unreadableKey(_key: Uint8Array): Effect.Effect<never> {
+    this.fail(unreadable("reading"))
+    return this.#die()
+  }
+
+  #checkKey(key: Uint8Array): boolean {
+    const length = charged(this, key)
+    if (length <= KEY_LIMIT_BYTES) return true
+    this.fail(
+      new BackendError.KeyTooLarge({
+        message: `a key has ${length - KEY_PREFIX_ALLOWANCE_BYTES} bytes, and at most ${
+          KEY_LIMIT_BYTES - KEY_PREFIX_ALLOWANCE_BYTES
+        } fit: shorten its elements`
+      })
+    )
+    return false
+  }
+
+  #checkWrite(key: Uint8Array, value: Uint8Array | undefined): boolean {
+    if (this.#refused() || !this.#checkKey(key)) return false
+    if (value === undefined || value.length <= VALUE_LIMIT_BYTES) return true
+    this.fail(
+      new BackendError.ValueTooLarge({
+        message: `a value has ${value.length} bytes, and at most ${VALUE_LIMIT_BYTES} fit: split it over several keys`
+      })
+    )
+    return false
+  }
+
+  #charge(bytes: number): void {
+    this.size += bytes
+    if (this.size > TRANSACTION_LIMIT_BYTES) {
+      this.fail(
+        new BackendError.TransactionTooLarge({
+          message: `the transaction has over ${TRANSACTION_LIMIT_BYTES} bytes: do the work in several transactions`
+        })
+      )
+    }
+  }
+
+  #addRangeConflict(
+    begin: Uint8Array,
+    end: Uint8Array,
+    rows: ReadonlyArray<KeyValue>,
+    limit: number,
+    reverse: boolean
+  ): void {
+    if (rows.length < limit) return this.addReadConflict({ begin, end })
+    const last = rows[rows.length - 1]!.key
+    this.addReadConflict(reverse ? { begin: last, end } : { begin, end: Keys.next(last) })
+  }
+
+  /** Forward and reverse: the store's rows of the uncleared parts, with the entries laid over them. */
+  #mergedRange(
+    low: string,
+    high: string,
+    limit: number,
+    reverse: boolean,
+    snapshot: boolean
+  ): Effect.Effect<ReadonlyArray<KeyValue>> {
+    const overlay = this.#overlay
+    const state = this
+    return Effect.gen(function*() {
+      const bound = yield* state.#readableBound(low, high, reverse)
+      const from = reverse ? bound : low
+      const to = reverse ? high : bound
+      const keys = overlay.keysBetween(from, to)
+      // every written key can hide one row of the store at the most
+      const wanted = limit === Infinity ? Infinity : limit + keys.length
+      const rows = new Map<string, Uint8Array>()
+      const parts = overlay.uncleared(from, to)
+      if (reverse) parts.reverse()
+      let complete = true
+      let reached = reverse ? from : to
+      for (const part of parts) {
+        const left = wanted - rows.size
+        const begin = Keys.fromText(part.begin)
+        const end = Keys.fromText(part.end)
+        const found = yield* state.#guard(state.driver.getRange(begin, end, { limit: left, reverse }))
+        if (!snapshot) state.#addRangeConflict(begin, end, found, left, reverse)
+        for (const row of found) rows.set(Keys.toText(row.key), row.value)
+        if (found.length >= left) {
+          complete = false
+          reached = Keys.toText(found[found.length - 1]!.key)
+          break
+        }
+      }
+      for (const key of keys) {
+        if (!complete && (reverse ? key < reached : key > reached)) continue
+        const entry = overlay.entries.get(key)!
+        if (entry._tag === "Unreadable") return yield* state.#unreadableKey(Keys.fromText(key))
+        if (entry._tag === "Missing") rows.delete(key)
+        else rows.set(key, entry._tag === "Value" ? entry.value : addBytes(rows.get(key), entry.operand))
+      }
+      const out = [...rows.keys()].sort()
+      if (reverse) out.reverse()
+      if (out.length > limit) out.length = limit
+      if (out.length < limit && (reverse ? bound !== low : bound !== high)) {
+        return yield* state.#unreadableKey(Keys.fromText(bound))
+      }
+      return out.map((key): KeyValue => ({ key: Keys.fromText(key), value: rows.get(key)! }))
+    })
+  }
+
+  /** How far a range can be read before it meets what this transaction writes with a versionstamp (3). */
+  #readableBound(low: string, high: string, reverse: boolean): Effect.Effect<string> {
+    const overlapping = this.#unreadable.filter((range) =>
+      Keys.toText(range.begin) < high && Keys.toText(range.end) > low
+    )
+    if (overlapping.length === 0) return Effect.succeed(reverse ? low : high)
+    return Effect.map(this.#guard(this.driver.readVersion), (version) => {
+      let bound = reverse ? low : high
+      for (const range of overlapping) {
+        const begin = range.begin.slice()
+        new DataView(begin.buffer, begin.byteOffset).setBigUint64(range.position, version + 1n)
+        const from = Keys.toText(begin)
+        const to = Keys.toText(range.end)
+        if (reverse) {
+          if (to > bound) bound = to < high ? to : high
+        } else if (from < bound) bound = from > low ? from : low
+      }
+      return bound
+    })
+  }
+}
+
+const covers = (range: Unreadable, text: string): boolean =>
+  Keys.toText(range.begin) <= text && text < Keys.toText(range.end)
+
+const charged = (state: TransactionState, key: Uint8Array): number =>
+  Math.max(0, key.length - state.prefix.length) + KEY_PREFIX_ALLOWANCE_BYTES
+
+const unreadable = (what: string) =>
+  new BackendError.AccessedUnreadable({
+    message: `${what} a key that this transaction writes with a versionstamp: it is known only after the commit`
+  })
