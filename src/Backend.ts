@@ -146,7 +146,8 @@ export interface DriverTransaction {
   /**
    * Commits, and succeeds with the ten bytes of the versionstamp once the commit is durable. A driver that orders
    * commits in this process before they are durable calls `accepted` at the moment from which later transactions of
-   * this process read these writes; it may still fail afterwards, and then what read them fails with it.
+   * this process read these writes; it may still fail afterwards, and then what read them fails with it. A commit
+   * that writes nothing succeeds when all that its transaction read is durable (at once, mostly), and never conflicts.
    */
   readonly commit: (request: CommitRequest, accepted: () => void) => Effect.Effect<Uint8Array, BackendError>
   /**

@@ -13,10 +13,12 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { Backend } from "./Backend.ts"
 import { BackendError, InvalidArgument } from "./BackendError.ts"
+import { Calls } from "./internal/calls.ts"
 import { processPrefix } from "./internal/layout.ts"
 import { Slots } from "./internal/slots.ts"
 import { transact as run } from "./internal/transact.ts"
 import type { Transaction } from "./Transaction.ts"
+import * as Tuple from "./Tuple.ts"
 
 /**
  * Where transactions run.
@@ -29,9 +31,23 @@ export class Tenant extends Context.Service<Tenant, {
   readonly backend: Backend["Service"]
   readonly prefix: Uint8Array
   readonly slots: Slots | undefined
+  /** Tells this layer from every other one on the same store, in any process. */
+  readonly instance: Uint8Array
   /** The definitions that run here, by name: two with one name are refused. */
   readonly definitions: Map<string, object>
+  /** The calls of this layer that wait for an answer. */
+  readonly calls: Calls
 }>()("effect-dgen/Tenant") {}
+
+const instances = { next: 0 }
+
+/** One process can build several layers on one store: each has calls and slots of its own. */
+const makeInstance = (processId: Uint8Array): Uint8Array => {
+  const instance = new Uint8Array(20)
+  instance.set(processId.subarray(0, 16))
+  new DataView(instance.buffer).setUint32(16, instances.next++)
+  return instance
+}
 
 const checkPath = (operation: string, path: ReadonlyArray<string>): Effect.Effect<void, BackendError> => {
   const ok = Array.isArray(path) && path.length > 0 &&
@@ -60,8 +76,12 @@ export const layer = (path: ReadonlyArray<string>): Layer.Layer<Tenant, BackendE
       yield* checkPath("Tenant.layer", path)
       const backend = yield* Backend
       const prefix = yield* backend.directory.open(path)
-      const slots = backend.commitCanBeUnknown ? new Slots(processPrefix(prefix, backend.processId)) : undefined
-      return Tenant.of({ path: [...path], backend, prefix, slots, definitions: new Map() })
+      const instance = makeInstance(backend.processId)
+      const slots = backend.commitCanBeUnknown
+        ? new Slots(Tuple.pack(["slot"], processPrefix(prefix, instance)))
+        : undefined
+      const calls = yield* Calls.make({ backend, prefix, slots }, instance)
+      return Tenant.of({ path: [...path], backend, prefix, slots, instance, definitions: new Map(), calls })
     })
   )
 

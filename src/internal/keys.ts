@@ -28,3 +28,6 @@ export const concat = (a: Uint8Array, b: Uint8Array): Uint8Array => {
   out.set(b, a.length)
   return out
 }
+
+/** Byte strings, one after the other. */
+export const concatAll = (parts: ReadonlyArray<Uint8Array>): Uint8Array => new Uint8Array(Buffer.concat(parts))

@@ -6,14 +6,16 @@
  *
  * 1. A try whose store failed commits nothing, whatever its body made of the failure (rule R3).
  * 2. A commit that began is waited for, also by an interrupted fiber: whoever saw it applied runs its hooks.
- * 3. Hooks run once, at the moment later transactions of this process read the writes, in the order they were added.
+ * 3. `onAccepted` hooks run once, when later transactions of this process read the writes; `onCommit` hooks run once,
+ *    when the commit is durable. A try that only read commits too: what it read is durable when it succeeds.
  * 4. Where a commit can be unknown, a try after the first looks at the slot before it runs (rule R1, `slots.ts`).
  * 5. The loop ends: at the first success, at an error that again cannot help, or after `RETRY_LIMIT_MILLIS`.
  */
+import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import type { Backend } from "../Backend.ts"
+import type { Backend, CommitRequest } from "../Backend.ts"
 import type { BackendError } from "../BackendError.ts"
 import { Transaction } from "../Transaction.ts"
 import type { Slot, Slots } from "./slots.ts"
@@ -123,8 +125,7 @@ const runTry = <A, E>(
       onSuccess: (driver) =>
         Effect.flatMap(Clock.currentTimeMillis, (timeMillis) => {
           const state = new TransactionState(driver, {
-            tenant: target,
-            prefix: target.prefix,
+            target,
             operationId,
             attempt: tries,
             timeMillis
@@ -136,7 +137,8 @@ const runTry = <A, E>(
               if (Exit.isFailure(found)) return Effect.failCause(found.cause)
               const done = computed[found.value]
               if (done !== undefined) {
-                runHooks(done.state, observer, done.value)
+                accepted(done, observer)
+                committed(done.state)
                 return Effect.succeed({ _tag: "Done", exit: Exit.succeed(done.value) })
               }
               return Effect.flatMap(
@@ -150,10 +152,25 @@ const runTry = <A, E>(
     })
   )
 
-const runHooks = <A>(state: TransactionState, observer: Observer<A>, value: A): void => {
-  observer.accepted?.(value)
+const accepted = <A>(done: Done<A>, observer: Observer<A>): void => {
+  observer.accepted?.(done.value)
+  for (const hook of done.state.onAccepted) hook()
+}
+
+const committed = (state: TransactionState): void => {
   for (const hook of state.onCommit) hook()
 }
+
+/** A failure is an answer too: it is given when what the body read is durable, and nothing else is written. */
+const settleFailure = <A, E>(state: TransactionState, exit: Exit.Failure<A, E>): Effect.Effect<Try<A, E>> =>
+  Cause.hasInterrupts(exit.cause)
+    ? Effect.succeed({ _tag: "Done", exit })
+    : Effect.match(state.driver.commit(EMPTY, () => {}), {
+      onSuccess: (): Try<A, E> => ({ _tag: "Done", exit }),
+      onFailure: (error): Try<A, E> => failed(error, false)
+    })
+
+const EMPTY: CommitRequest = { mutations: [], readConflicts: [], writeConflicts: [], watches: [] }
 
 const finish = <A, E>(
   state: TransactionState,
@@ -164,24 +181,22 @@ const finish = <A, E>(
   computed: Array<Done<A>>
 ): Effect.Effect<Try<A, E>> => {
   if (state.failure !== undefined) return Effect.succeed(failed(state.failure, false))
-  if (Exit.isFailure(exit)) return Effect.succeed({ _tag: "Done", exit })
-  if (!state.needsCommit) {
-    runHooks(state, observer, exit.value)
-    return Effect.succeed({ _tag: "Done", exit })
-  }
+  if (Exit.isFailure(exit)) return settleFailure(state, exit)
   if (state.hasWrites) slot?.write(state)
   if (state.failure !== undefined) return Effect.succeed(failed(state.failure, false))
-  computed[tries] = { value: exit.value, state }
-  let accepted = false
+  const done: Done<A> = { value: exit.value, state }
+  computed[tries] = done
+  let isAccepted = false
   const accept = () => {
-    if (accepted) return
-    accepted = true
-    runHooks(state, observer, exit.value)
+    if (isAccepted) return
+    isAccepted = true
+    accepted(done, observer)
   }
   return Effect.match(state.driver.commit(state.request(), accept), {
     onSuccess: (versionstamp): Try<A, E> => {
       state.versionstamp = versionstamp
       accept()
+      committed(state)
       return { _tag: "Done", exit }
     },
     onFailure: (error): Try<A, E> => failed(error, true)

@@ -27,6 +27,7 @@ import {
 import * as BackendError from "../BackendError.ts"
 import * as Keys from "./keys.ts"
 import { addBytes, Overlay } from "./overlay.ts"
+import type { Target } from "./transact.ts"
 
 /** Versionstamps have room for this many distinct keys in one transaction: two bytes. */
 const USER_VERSION_LIMIT = 65_535
@@ -56,13 +57,17 @@ export class TransactionState {
   size = 0
   /** Reads of the store that have not answered yet: why a body may suspend. */
   pendingReads = 0
+  /** Called after each of them. */
+  onReadSettled: (() => void) | undefined
   versionstamp: Uint8Array | undefined
+  /** Run when later transactions of this process read the writes: for wake-ups. The commit may still fail. */
+  readonly onAccepted: Array<() => void> = []
+  /** Run when the commit is known to be durable: for answers. */
   readonly onCommit: Array<() => void> = []
   readonly #overlay = new Overlay()
   readonly #stamped: Array<Mutation> = []
   readonly #unreadable: Array<Unreadable> = []
   readonly #readConflicts = new Map<string, KeyRange>()
-  readonly #writeConflicts: Array<KeyRange> = []
   readonly #watches: Array<WatchRequest> = []
   #userVersion = 0
   #closed = false
@@ -71,21 +76,20 @@ export class TransactionState {
   readonly operationId: Uint8Array
   readonly attempt: number
   readonly timeMillis: number
-  readonly tenant: object
+  readonly target: Target
 
   constructor(
     driver: DriverTransaction,
     options: {
-      readonly tenant: object
-      readonly prefix: Uint8Array
+      readonly target: Target
       readonly operationId: Uint8Array
       readonly attempt: number
       readonly timeMillis: number
     }
   ) {
     this.driver = driver
-    this.tenant = options.tenant
-    this.prefix = options.prefix
+    this.target = options.target
+    this.prefix = options.target.prefix
     this.operationId = options.operationId
     this.attempt = options.attempt
     this.timeMillis = options.timeMillis
@@ -213,11 +217,6 @@ export class TransactionState {
     this.#charge(charged(this, range.begin) + charged(this, range.end))
   }
 
-  get needsCommit(): boolean {
-    return !this.#overlay.isEmpty || this.#stamped.length > 0 || this.#watches.length > 0 ||
-      this.#writeConflicts.length > 0
-  }
-
   get hasWrites(): boolean {
     return !this.#overlay.isEmpty || this.#stamped.length > 0
   }
@@ -227,7 +226,7 @@ export class TransactionState {
   }
 
   request(): CommitRequest {
-    const writeConflicts: Array<KeyRange> = [...this.#writeConflicts]
+    const writeConflicts: Array<KeyRange> = []
     for (const range of this.#overlay.clearedRanges()) {
       writeConflicts.push({ begin: Keys.fromText(range.begin), end: Keys.fromText(range.end) })
     }
@@ -257,10 +256,12 @@ export class TransactionState {
       return Effect.matchCauseEffect(read, {
         onSuccess: (value) => {
           this.pendingReads--
+          this.onReadSettled?.()
           return Effect.succeed(value)
         },
         onFailure: (cause) => {
           this.pendingReads--
+          this.onReadSettled?.()
           for (const reason of cause.reasons) {
             if (reason._tag === "Fail") {
               this.failure ??= reason.error

@@ -63,8 +63,10 @@ export interface From {
   readonly server: string
   readonly tag: string
   readonly tuid: Tuple.Tuple
+  /** The tenant layer that waits, the call's number there, and when the call was made. */
   readonly process: Uint8Array
   readonly id: number
+  readonly millis: number
 }
 
 /** What a handler gets besides payload and state. */

@@ -1,0 +1,55 @@
+/**
+ * Values of a schema as bytes: the schema's JSON form as plain MessagePack. The bytes are read back by other processes
+ * and later versions, so nothing of this process gets into them; hostile bytes are refused with a problem, never
+ * thrown.
+ */
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import { Packr } from "msgpackr"
+
+const packr = new Packr({ useRecords: false, moreTypes: false, int64AsType: "number" })
+
+/** Plain data as MessagePack. */
+export const packValue = (value: unknown): Uint8Array => new Uint8Array(packr.pack(value))
+
+/** MessagePack as plain data, or what is wrong with the bytes. */
+export const unpackValue = (bytes: Uint8Array): Result.Result<unknown, string> =>
+  Result.try({ try: () => packr.unpack(bytes) as unknown, catch: (cause) => `not MessagePack: ${String(cause)}` })
+
+/** Where in a value something is wrong, and what. */
+export interface Problem {
+  readonly field: string
+  readonly problem: string
+}
+
+/** A schema's codec, compiled once. */
+export interface Codec {
+  /** To plain data. */
+  readonly encode: (value: unknown) => Result.Result<unknown, Problem>
+  /** From plain data. */
+  readonly decode: (data: unknown) => Result.Result<unknown, Problem>
+}
+
+const compiled = new WeakMap<object, Codec>()
+
+/** The codec of a schema; properties that it does not know are refused, not dropped. */
+export const codecOf = (schema: Schema.Codec<any, any, never, never>): Codec => {
+  let codec = compiled.get(schema)
+  if (codec === undefined) {
+    const json = Schema.toCodecJson(schema)
+    const encode = Schema.encodeUnknownResult(json, { onExcessProperty: "error" })
+    const decode = Schema.decodeUnknownResult(json)
+    codec = {
+      encode: (value) => Result.mapError(encode(value), problemOf),
+      decode: (data) => Result.mapError(decode(data), problemOf)
+    }
+    compiled.set(schema, codec)
+  }
+  return codec
+}
+
+const problemOf = (error: { readonly message: string }): Problem => {
+  const at = /\n\s+at (.*)$/.exec(error.message)
+  const path = at?.[1]?.replace(/^\[|\]$/g, "").replaceAll("][", ".").replaceAll("\"", "")
+  return { field: path ?? "", problem: error.message.split("\n")[0]! }
+}
