@@ -102,8 +102,7 @@ export const packResult = (tuple: Tuple, prefix?: Uint8Array): Result.Result<Uin
  * @since 0.1.0
  * @category encoding
  */
-export const packVersionstamped = (tuple: Tuple, prefix?: Uint8Array): Versionstamped =>
-  packStampedTuple(tuple, prefix)
+export const packVersionstamped = (tuple: Tuple, prefix?: Uint8Array): Versionstamped => packStampedTuple(tuple, prefix)
 
 /**
  * Reads the tuple that `bytes` hold from `offset` (0 if absent) to the end.

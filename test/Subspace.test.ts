@@ -3,31 +3,23 @@ import { Arbitrary, Effect, Equal } from "effect"
 import * as Subspace from "../src/Subspace.ts"
 import * as Tuple from "../src/Tuple.ts"
 import { byte, tuple } from "./tupleArbitrary.ts"
-
-const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString("hex")
-
-const refusal = (run: () => unknown): Tuple.TupleError => {
-  try {
-    run()
-  } catch (error) {
-    assert.instanceOf(error, Tuple.TupleError)
-    return error
-  }
-  return assert.fail("nothing was refused")
-}
-
-const runs = { arbitrary: { runs: 500, size: 40 } }
+import { hex, refusal, runs } from "./tupleSupport.ts"
 
 describe("Subspace", () => {
-  it.effect.prop("packs behind its prefix and unpacks again", { prefix: tuple, key: tuple }, ({ prefix, key }) =>
-    Effect.sync(() => {
-      const subspace = Subspace.make(prefix)
-      const packed = subspace.pack(key)
-      assert.strictEqual(hex(packed), hex(Tuple.pack([...prefix, ...key])))
-      assert.isTrue(subspace.contains(packed))
-      assert.deepStrictEqual(subspace.unpack(packed), Tuple.unpack(Tuple.pack(key)))
-      assert.strictEqual(hex(Subspace.make().sub(...prefix).pack(key)), hex(packed))
-    }), runs)
+  it.effect.prop(
+    "packs behind its prefix and unpacks again",
+    { prefix: tuple, key: tuple },
+    ({ prefix, key }) =>
+      Effect.sync(() => {
+        const subspace = Subspace.make(prefix)
+        const packed = subspace.pack(key)
+        assert.strictEqual(hex(packed), hex(Tuple.pack([...prefix, ...key])))
+        assert.isTrue(subspace.contains(packed))
+        assert.deepStrictEqual(subspace.unpack(packed), Tuple.unpack(Tuple.pack(key)))
+        assert.strictEqual(hex(Subspace.make().sub(...prefix).pack(key)), hex(packed))
+      }),
+    runs(500)
+  )
 
   it.effect.prop("contains the keys that begin with its prefix, and no others", {
     prefix: Arbitrary.array(byte, { maxLength: 4 }),
@@ -43,7 +35,7 @@ describe("Subspace", () => {
         assert.isFalse(subspace.contains(other))
         assert.isFalse(subspace.contains(inside.slice(0, i)))
       }
-    }), runs)
+    }), runs(500))
 
   it("takes a prefix of bytes, and keeps it when the original changes", () => {
     const bytes = Buffer.from([1, 2])

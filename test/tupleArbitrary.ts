@@ -20,11 +20,34 @@ const nanBits32 = [0xffc00000, 0x7fc00001, 0x7f800001, 0xffffffff, 0x7fffffff, 0
 
 const nanBits64 = [0xfff8000000000000n, 0x7ff8000000000001n, 0x7ff0000000000001n, 0xffffffffffffffffn]
 
-const letters = ["a", "b", "\0", "\0\xff", "\x01", "\x7f", "\x80", "é", "\u07ff", "\u0800", "日", "\ud7ff", "\ue000", "\ufeff", "\uffff", "💩", "\u{10000}", "\u{10ffff}"]
+const letters = [
+  "a",
+  "b",
+  "\0",
+  "\0\xff",
+  "\x01",
+  "\x7f",
+  "\x80",
+  "é",
+  "\u07ff",
+  "\u0800",
+  "日",
+  "\ud7ff",
+  "\ue000",
+  "\ufeff",
+  "\uffff",
+  "💩",
+  "\u{10000}",
+  "\u{10ffff}"
+]
 
 const bytesOf = [0x00, 0xff, 0x01, 0x05, 0x61, 0x80]
 
-const uuids = ["00000000-0000-0000-0000-000000000000", "6e7af6ad-ac22-4f5c-a302-6f5d1c0bd4a1", "ffffffff-ffff-ffff-ffff-ffffffffffff"]
+const uuids = [
+  "00000000-0000-0000-0000-000000000000",
+  "6e7af6ad-ac22-4f5c-a302-6f5d1c0bd4a1",
+  "ffffffff-ffff-ffff-ffff-ffffffffffff"
+]
 
 interface Cursor {
   readonly numbers: ReadonlyArray<number>

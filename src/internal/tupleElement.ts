@@ -283,7 +283,9 @@ export class Versionstamp {
   }
 
   toString(): string {
-    return this.isComplete ? `Versionstamp(${toHex(this.bytes)}, ${this.userVersion})` : `Versionstamp(incomplete, ${this.userVersion})`
+    return this.isComplete
+      ? `Versionstamp(${toHex(this.bytes)}, ${this.userVersion})`
+      : `Versionstamp(incomplete, ${this.userVersion})`
   }
 }
 
