@@ -45,7 +45,7 @@ export interface ActionRequest {
   readonly payload: unknown
 }
 
-/** What a handler returned. `update` comes from locked handlers alone. */
+/** What a handler returned. */
 export type Outcome =
   | { readonly _tag: "Reply"; readonly value: unknown; readonly state: unknown; readonly actions: ReadonlyArray<ActionRequest> }
   | { readonly _tag: "NoReply"; readonly state: unknown; readonly actions: ReadonlyArray<ActionRequest> }
@@ -116,9 +116,7 @@ export interface Options {
   readonly tuid: Tuple.Tuple
   readonly consume: boolean
   readonly reset: boolean
-  readonly deadLetterThreshold: number
   readonly consumeK: number
-  readonly lockTimeoutMillis: number
   readonly cache: boolean
   readonly restart: import("effect/Schedule").Schedule<unknown, unknown> | undefined
 }
@@ -129,7 +127,6 @@ export interface Client {
   readonly cast: (tag: string, payload: unknown) => Effect.Effect<void, any>
   readonly castAll: (messages: ReadonlyArray<readonly [tag: string, payload?: unknown]>) => Effect.Effect<void, any>
   readonly queueLength: Effect.Effect<number, any>
-  readonly locked: Effect.Effect<boolean, any>
   readonly state: Effect.Effect<unknown, any>
 }
 
@@ -140,7 +137,6 @@ export interface Running extends Client {
   readonly priorityCast: (tag: string, payload: unknown) => Effect.Effect<void, any>
   readonly info: (tag: string, payload: unknown) => Effect.Effect<void, any>
   readonly stop: (reason?: unknown) => Effect.Effect<void>
-  readonly kill: (reason?: unknown) => Effect.Effect<void, any>
 }
 
 /** An answer to a call. */

@@ -1,0 +1,68 @@
+/**
+ * Answers to calls: `[kind, ...]` as MessagePack, where the kind says whether a handler succeeded, failed with its
+ * message's error, or the library answers instead of it. An answer is encoded where the handler ran and decoded where
+ * the call was made, also within one process, so that both see the same whatever lies between them.
+ */
+import * as Exit from "effect/Exit"
+import * as Result from "effect/Result"
+import { codecOf, packValue, unpackValue } from "../codec.ts"
+import { HandlerCrashed, ServerStopped } from "./errors.ts"
+import type { Answer, Definition, Message } from "./model.ts"
+
+const SUCCESS = 0
+const FAILURE = 1
+const CRASHED = 2
+const STOPPED = 3
+
+/** The largest answer: below what fits a transaction beside the rest of its batch. */
+const ANSWER_LIMIT_BYTES = 5_000_000
+
+/** The bytes of an answer that says a handler crashed. */
+export const crashed = (cause: string): Uint8Array => packValue([CRASHED, cause])
+
+/** The bytes of an answer that says the server stopped. */
+export const stopped = (reason: string): Uint8Array => packValue([STOPPED, reason])
+
+/** The bytes of what a handler answered; one that does not fit its schema becomes an answer that says so (rule R9). */
+export const encode = (message: Message, answer: Answer): Uint8Array => {
+  if (Exit.isSuccess(answer)) return encodeWith(SUCCESS, "reply", message, answer.value)
+  for (const reason of answer.cause.reasons) {
+    if (reason._tag === "Fail") return encodeWith(FAILURE, "error", message, reason.error)
+  }
+  return crashed("the answer holds neither a value nor an error")
+}
+
+const encodeWith = (kind: number, what: string, message: Message, value: unknown): Uint8Array => {
+  const encoded = codecOf(kind === SUCCESS ? message.success : message.error).encode(value)
+  if (Result.isFailure(encoded)) {
+    const { field, problem } = encoded.failure
+    return crashed(`the ${what} of ${message.tag} does not fit its schema${field === "" ? "" : ` at ${field}`}: ${problem}`)
+  }
+  const bytes = packValue([kind, encoded.success ?? null])
+  return bytes.length <= ANSWER_LIMIT_BYTES
+    ? bytes
+    : crashed(`the ${what} of ${message.tag} has ${bytes.length} bytes, and at most ${ANSWER_LIMIT_BYTES} fit`)
+}
+
+/** What a call ends with. */
+export const decode = (definition: Definition, message: Message, bytes: Uint8Array): Answer => {
+  const server = definition.name
+  const tag = message.tag
+  const unreadable = (problem: string) => Exit.fail(new HandlerCrashed({ server, tag, cause: problem }))
+  const data = unpackValue(bytes)
+  if (Result.isFailure(data)) return unreadable(`the answer cannot be read: ${data.failure}`)
+  if (!Array.isArray(data.success)) return unreadable("the answer cannot be read")
+  const [kind, value] = data.success as Array<unknown>
+  switch (kind) {
+    case SUCCESS:
+    case FAILURE: {
+      const decoded = codecOf(kind === SUCCESS ? message.success : message.error).decode(value)
+      if (Result.isFailure(decoded)) return unreadable(`the answer does not fit its schema: ${decoded.failure.problem}`)
+      return kind === SUCCESS ? Exit.succeed(decoded.success) : Exit.fail(decoded.success)
+    }
+    case STOPPED:
+      return Exit.fail(new ServerStopped({ server, reason: String(value) }))
+    default:
+      return unreadable(String(value))
+  }
+}

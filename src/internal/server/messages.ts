@@ -1,0 +1,117 @@
+/**
+ * Messages on their way to a server: checked against its protocol, encoded, and pushed. What does not fit is refused
+ * before anything is written, with the field and what to do.
+ */
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import { VALUE_LIMIT_BYTES } from "../../Backend.ts"
+import * as DurableQueue from "../../DurableQueue.ts"
+import { Transaction } from "../../Transaction.ts"
+import type * as Tuple from "../../Tuple.ts"
+import { codecOf } from "../codec.ts"
+import type { TransactionState } from "../transactionState.ts"
+import { signalKey } from "../watching.ts"
+import * as Envelopes from "./envelope.ts"
+import { InvalidPayload, PayloadTooLarge, UnknownMessage } from "./errors.ts"
+import { ServerKeys } from "./layout.ts"
+import type { Definition, Kind, Message } from "./model.ts"
+
+/** The longest message: it leaves room in a transaction for the state it changes. */
+export const MESSAGE_LIMIT_BYTES = 50 * VALUE_LIMIT_BYTES
+
+/** A checked message; `data` is its payload as plain data. */
+export interface Checked {
+  readonly message: Message
+  readonly data: unknown
+}
+
+type Refused = InvalidPayload | UnknownMessage
+
+/** Checks a message against a protocol. */
+export const check = (
+  definition: Definition,
+  kinds: ReadonlyArray<Kind>,
+  operation: string,
+  tag: string,
+  payload: unknown
+): Result.Result<Checked, Refused> => {
+  const server = definition.name
+  const message = typeof tag === "string" ? definition.messages.get(tag) : undefined
+  if (message === undefined || !kinds.includes(message.kind)) {
+    const known = [...definition.messages.values()].filter((other) => kinds.includes(other.kind)).map((m) => m.tag)
+    const problem = message === undefined ? `there is no such message` : `it is a ${message.kind}`
+    return Result.fail(
+      new UnknownMessage({
+        server,
+        tag: String(tag),
+        problem: `${operation} cannot send it: ${problem}. It takes one of: ${known.join(", ")}`
+      })
+    )
+  }
+  if (message.payload === undefined) {
+    return payload === undefined
+      ? Result.succeed({ message, data: null })
+      : Result.fail(new InvalidPayload({ server, tag, field: "", problem: "this message takes no payload" }))
+  }
+  return Result.match(codecOf(message.payload).encode(payload), {
+    onFailure: ({ field, problem }) => Result.fail(new InvalidPayload({ server, tag, field, problem })),
+    onSuccess: (data) => Result.succeed({ message, data })
+  })
+}
+
+/** The bytes of a checked message. */
+export const toBytes = (
+  definition: Definition,
+  checked: Checked,
+  caller: Envelopes.Caller | undefined
+): Result.Result<Uint8Array, PayloadTooLarge> => {
+  const bytes = Envelopes.encode({ tag: checked.message.tag, payload: checked.data, caller })
+  return bytes.length <= MESSAGE_LIMIT_BYTES ? Result.succeed(bytes) : Result.fail(
+    new PayloadTooLarge({
+      server: definition.name,
+      tag: checked.message.tag,
+      bytes: bytes.length,
+      limitBytes: MESSAGE_LIMIT_BYTES
+    })
+  )
+}
+
+/** Pushes encoded messages and wakes this process's consumer. */
+export const push = (
+  state: TransactionState,
+  keys: ServerKeys,
+  items: ReadonlyArray<Uint8Array>
+): Effect.Effect<void, never, Transaction> =>
+  Effect.map(DurableQueue.pushAll({ keys }, items), () => {
+    if (items.length > 0) signalKey(state.target, state, keys.push)
+  })
+
+/** Checks and encodes casts, all or none. */
+export const encodeCasts = (
+  definition: Definition,
+  operation: string,
+  messages: ReadonlyArray<readonly [tag: string, payload?: unknown]>
+): Result.Result<Array<Uint8Array>, Refused | PayloadTooLarge> => {
+  const items: Array<Uint8Array> = []
+  for (const [tag, payload] of messages) {
+    const bytes = Result.flatMap(
+      check(definition, ["cast"], operation, tag, payload) as Result.Result<Checked, Refused | PayloadTooLarge>,
+      (checked) => toBytes(definition, checked, undefined)
+    )
+    if (Result.isFailure(bytes)) return Result.fail(bytes.failure)
+    items.push(bytes.success)
+  }
+  return Result.succeed(items)
+}
+
+/** Casts as part of a transaction. */
+export const castAllTx = (
+  definition: Definition,
+  tuid: Tuple.Tuple,
+  messages: ReadonlyArray<readonly [tag: string, payload?: unknown]>
+): Effect.Effect<void, InvalidPayload | UnknownMessage | PayloadTooLarge, Transaction> =>
+  Effect.flatMap(Transaction, (state) =>
+    Effect.flatMap(
+      Effect.fromResult(encodeCasts(definition, "castTx", messages)),
+      (items) => push(state, new ServerKeys(state.prefix, tuid), items)
+    ))
