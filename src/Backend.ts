@@ -94,8 +94,18 @@ export type Mutation =
   | { readonly op: "clear"; readonly key: Uint8Array }
   | { readonly op: "clearRange"; readonly begin: Uint8Array; readonly end: Uint8Array }
   | { readonly op: "add"; readonly key: Uint8Array; readonly operand: Uint8Array }
-  | { readonly op: "versionstampedKey"; readonly key: Uint8Array; readonly position: number; readonly value: Uint8Array }
-  | { readonly op: "versionstampedValue"; readonly key: Uint8Array; readonly value: Uint8Array; readonly position: number }
+  | {
+    readonly op: "versionstampedKey"
+    readonly key: Uint8Array
+    readonly position: number
+    readonly value: Uint8Array
+  }
+  | {
+    readonly op: "versionstampedValue"
+    readonly key: Uint8Array
+    readonly value: Uint8Array
+    readonly position: number
+  }
 
 /**
  * A watch that a commit arms. The driver calls `fire` once when the key's value differs from what the transaction

@@ -44,7 +44,12 @@ export class Conflict extends Schema.TaggedError<Conflict>("effect-dgen/BackendE
  * @since 0.1.0
  * @category errors
  */
-export class TransactionTooOld extends Schema.TaggedError<TransactionTooOld>("effect-dgen/BackendError/TransactionTooOld")("TransactionTooOld", fields) {
+export class TransactionTooOld
+  extends Schema.TaggedError<TransactionTooOld>("effect-dgen/BackendError/TransactionTooOld")(
+    "TransactionTooOld",
+    fields
+  )
+{
   /** Whether running the transaction again can succeed. */
   get isRetryable(): boolean {
     return true
@@ -61,7 +66,9 @@ export class TransactionTooOld extends Schema.TaggedError<TransactionTooOld>("ef
  * @since 0.1.0
  * @category errors
  */
-export class CommitUnknown extends Schema.TaggedError<CommitUnknown>("effect-dgen/BackendError/CommitUnknown")("CommitUnknown", fields) {
+export class CommitUnknown
+  extends Schema.TaggedError<CommitUnknown>("effect-dgen/BackendError/CommitUnknown")("CommitUnknown", fields)
+{
   /** Whether running the transaction again can succeed. */
   get isRetryable(): boolean {
     return false
@@ -78,7 +85,9 @@ export class CommitUnknown extends Schema.TaggedError<CommitUnknown>("effect-dge
  * @since 0.1.0
  * @category errors
  */
-export class Unavailable extends Schema.TaggedError<Unavailable>("effect-dgen/BackendError/Unavailable")("Unavailable", fields) {
+export class Unavailable
+  extends Schema.TaggedError<Unavailable>("effect-dgen/BackendError/Unavailable")("Unavailable", fields)
+{
   /** Whether running the transaction again can succeed. */
   get isRetryable(): boolean {
     return true
@@ -95,7 +104,9 @@ export class Unavailable extends Schema.TaggedError<Unavailable>("effect-dgen/Ba
  * @since 0.1.0
  * @category errors
  */
-export class KeyTooLarge extends Schema.TaggedError<KeyTooLarge>("effect-dgen/BackendError/KeyTooLarge")("KeyTooLarge", fields) {
+export class KeyTooLarge
+  extends Schema.TaggedError<KeyTooLarge>("effect-dgen/BackendError/KeyTooLarge")("KeyTooLarge", fields)
+{
   /** Whether running the transaction again can succeed. */
   get isRetryable(): boolean {
     return false
@@ -112,7 +123,9 @@ export class KeyTooLarge extends Schema.TaggedError<KeyTooLarge>("effect-dgen/Ba
  * @since 0.1.0
  * @category errors
  */
-export class ValueTooLarge extends Schema.TaggedError<ValueTooLarge>("effect-dgen/BackendError/ValueTooLarge")("ValueTooLarge", fields) {
+export class ValueTooLarge
+  extends Schema.TaggedError<ValueTooLarge>("effect-dgen/BackendError/ValueTooLarge")("ValueTooLarge", fields)
+{
   /** Whether running the transaction again can succeed. */
   get isRetryable(): boolean {
     return false
@@ -129,7 +142,12 @@ export class ValueTooLarge extends Schema.TaggedError<ValueTooLarge>("effect-dge
  * @since 0.1.0
  * @category errors
  */
-export class TransactionTooLarge extends Schema.TaggedError<TransactionTooLarge>("effect-dgen/BackendError/TransactionTooLarge")("TransactionTooLarge", fields) {
+export class TransactionTooLarge
+  extends Schema.TaggedError<TransactionTooLarge>("effect-dgen/BackendError/TransactionTooLarge")(
+    "TransactionTooLarge",
+    fields
+  )
+{
   /** Whether running the transaction again can succeed. */
   get isRetryable(): boolean {
     return false
@@ -146,7 +164,12 @@ export class TransactionTooLarge extends Schema.TaggedError<TransactionTooLarge>
  * @since 0.1.0
  * @category errors
  */
-export class AccessedUnreadable extends Schema.TaggedError<AccessedUnreadable>("effect-dgen/BackendError/AccessedUnreadable")("AccessedUnreadable", fields) {
+export class AccessedUnreadable
+  extends Schema.TaggedError<AccessedUnreadable>("effect-dgen/BackendError/AccessedUnreadable")(
+    "AccessedUnreadable",
+    fields
+  )
+{
   /** Whether running the transaction again can succeed. */
   get isRetryable(): boolean {
     return false
@@ -163,7 +186,9 @@ export class AccessedUnreadable extends Schema.TaggedError<AccessedUnreadable>("
  * @since 0.1.0
  * @category errors
  */
-export class InvalidArgument extends Schema.TaggedError<InvalidArgument>("effect-dgen/BackendError/InvalidArgument")("InvalidArgument", fields) {
+export class InvalidArgument
+  extends Schema.TaggedError<InvalidArgument>("effect-dgen/BackendError/InvalidArgument")("InvalidArgument", fields)
+{
   /** Whether running the transaction again can succeed. */
   get isRetryable(): boolean {
     return false
@@ -180,7 +205,9 @@ export class InvalidArgument extends Schema.TaggedError<InvalidArgument>("effect
  * @since 0.1.0
  * @category errors
  */
-export class ForeignDatabase extends Schema.TaggedError<ForeignDatabase>("effect-dgen/BackendError/ForeignDatabase")("ForeignDatabase", fields) {
+export class ForeignDatabase
+  extends Schema.TaggedError<ForeignDatabase>("effect-dgen/BackendError/ForeignDatabase")("ForeignDatabase", fields)
+{
   /** Whether running the transaction again can succeed. */
   get isRetryable(): boolean {
     return false
@@ -197,7 +224,9 @@ export class ForeignDatabase extends Schema.TaggedError<ForeignDatabase>("effect
  * @since 0.1.0
  * @category errors
  */
-export class NewerFormat extends Schema.TaggedError<NewerFormat>("effect-dgen/BackendError/NewerFormat")("NewerFormat", fields) {
+export class NewerFormat
+  extends Schema.TaggedError<NewerFormat>("effect-dgen/BackendError/NewerFormat")("NewerFormat", fields)
+{
   /** Whether running the transaction again can succeed. */
   get isRetryable(): boolean {
     return false
@@ -265,7 +294,9 @@ export class Corrupt extends Schema.TaggedError<Corrupt>("effect-dgen/BackendErr
  * @since 0.1.0
  * @category errors
  */
-export class ClientMissing extends Schema.TaggedError<ClientMissing>("effect-dgen/BackendError/ClientMissing")("ClientMissing", fields) {
+export class ClientMissing
+  extends Schema.TaggedError<ClientMissing>("effect-dgen/BackendError/ClientMissing")("ClientMissing", fields)
+{
   /** Whether running the transaction again can succeed. */
   get isRetryable(): boolean {
     return false

@@ -13,7 +13,7 @@ import type { KeyValue } from "./Backend.ts"
 import * as Keys from "./internal/keys.ts"
 import type { ServerKeys } from "./internal/server/layout.ts"
 import type { TransactionState } from "./internal/transactionState.ts"
-import { watchKey, type Armed } from "./internal/watching.ts"
+import { type Armed, watchKey } from "./internal/watching.ts"
 import { Transaction } from "./Transaction.ts"
 import * as Tuple from "./Tuple.ts"
 

@@ -124,4 +124,7 @@ export const transact = <A, E>(
  * @category running
  */
 export const remove = (path: ReadonlyArray<string>): Effect.Effect<boolean, BackendError, Backend> =>
-  Effect.flatMap(checkPath("Tenant.remove", path), () => Effect.flatMap(Backend, (backend) => backend.directory.remove(path)))
+  Effect.flatMap(
+    checkPath("Tenant.remove", path),
+    () => Effect.flatMap(Backend, (backend) => backend.directory.remove(path))
+  )

@@ -20,7 +20,7 @@ import { Transaction } from "../Transaction.ts"
 import * as Tuple from "../Tuple.ts"
 import * as Keys from "./keys.ts"
 import { processPrefix } from "./layout.ts"
-import { transact, type Target } from "./transact.ts"
+import { type Target, transact } from "./transact.ts"
 import type { TransactionState } from "./transactionState.ts"
 import { raceWatch, watchKey } from "./watching.ts"
 
@@ -123,18 +123,23 @@ export class Calls {
   get #look(): Effect.Effect<void, unknown> {
     const { begin, end } = Tuple.range([], answerPrefix(this.#target.prefix, this.#instance))
     const key = bellKey(this.#target.prefix, this.#instance)
-    const read = Effect.flatMap(Transaction, (state) =>
-      Effect.map(state.getRange(begin, end, { limit: ANSWERS_LIMIT }), (rows) => {
-        if (rows.length === 0) return { rows, watch: watchKey(state, key) }
-        const answers = this.#collect(rows)
-        for (const row of answers.taken) state.clear(row.key)
-        state.onCommit.push(() => {
-          for (const [id, bytes] of answers.complete) this.settle(id, Exit.succeed(bytes))
+    const read = Effect.flatMap(
+      Transaction,
+      (state) =>
+        Effect.map(state.getRange(begin, end, { limit: ANSWERS_LIMIT }), (rows) => {
+          if (rows.length === 0) return { rows, watch: watchKey(state, key) }
+          const answers = this.#collect(rows)
+          for (const row of answers.taken) state.clear(row.key)
+          state.onCommit.push(() => {
+            for (const [id, bytes] of answers.complete) this.settle(id, Exit.succeed(bytes))
+          })
+          return { rows, watch: undefined }
         })
-        return { rows, watch: undefined }
-      }))
-    return Effect.flatMap(transact(this.#target, read), ({ watch }) =>
-      watch === undefined ? Effect.void : raceWatch(this.#target, watch, []))
+    )
+    return Effect.flatMap(
+      transact(this.#target, read),
+      ({ watch }) => watch === undefined ? Effect.void : raceWatch(this.#target, watch, [])
+    )
   }
 
   /** The answers whose pieces are all there; the pieces of one that a limit cut are taken at a later look. */

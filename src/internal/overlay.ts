@@ -64,8 +64,10 @@ export class Overlay {
   add(key: string, operand: Uint8Array): void {
     const known = this.entries.get(key)
     if (known === undefined && !this.isCleared(key)) return this.set(key, { _tag: "Add", operand })
-    const value = known === undefined || known._tag === "Missing" ? undefined
-      : known._tag === "Add" ? known.operand
+    const value = known === undefined || known._tag === "Missing" ?
+      undefined
+      : known._tag === "Add" ?
+      known.operand
       : known.value
     const sum = addBytes(value, operand)
     this.set(key, known?._tag === "Add" ? { _tag: "Add", operand: sum } : { _tag: "Value", value: sum })

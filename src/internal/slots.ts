@@ -14,9 +14,9 @@
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import { BackendError, CommitUnknown } from "../BackendError.ts"
-import { equalsBytes } from "../Tuple.ts"
 import type { Backend } from "../Backend.ts"
+import { type BackendError, CommitUnknown } from "../BackendError.ts"
+import { equalsBytes } from "../Tuple.ts"
 import * as Keys from "./keys.ts"
 import type { Target } from "./transact.ts"
 import type { TransactionState } from "./transactionState.ts"

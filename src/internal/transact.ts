@@ -130,7 +130,9 @@ const runTry = <A, E>(
             attempt: tries,
             timeMillis
           })
-          const earlier = slot !== undefined && tries > 1 ? restore(slot.applied(state, operationId)) : Effect.succeed(0)
+          const earlier = slot !== undefined && tries > 1
+            ? restore(slot.applied(state, operationId))
+            : Effect.succeed(0)
           return Effect.onExit(
             Effect.flatMap(Effect.exit(earlier), (found): Effect.Effect<Try<A, E>> => {
               if (state.failure !== undefined) return Effect.succeed(failed(state.failure, false))

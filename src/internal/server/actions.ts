@@ -14,8 +14,7 @@ export const runActions = (
   server: Server,
   messages: ReadonlyArray<ReadonlyArray<ActionRequest>>,
   state: unknown
-): Effect.Effect<void> =>
-  Effect.forEach(messages, (requests) => runMessage(server, requests, state), { discard: true })
+): Effect.Effect<void> => Effect.forEach(messages, (requests) => runMessage(server, requests, state), { discard: true })
 
 const runMessage = Effect.fnUntraced(function*(
   server: Server,

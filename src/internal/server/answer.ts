@@ -36,7 +36,9 @@ const encodeWith = (kind: number, what: string, message: Message, value: unknown
   const encoded = codecOf(kind === SUCCESS ? message.success : message.error).encode(value)
   if (Result.isFailure(encoded)) {
     const { field, problem } = encoded.failure
-    return crashed(`the ${what} of ${message.tag} does not fit its schema${field === "" ? "" : ` at ${field}`}: ${problem}`)
+    return crashed(
+      `the ${what} of ${message.tag} does not fit its schema${field === "" ? "" : ` at ${field}`}: ${problem}`
+    )
   }
   const bytes = packValue([kind, encoded.success ?? null])
   return bytes.length <= ANSWER_LIMIT_BYTES

@@ -13,12 +13,12 @@ import * as DurableQueue from "../../DurableQueue.ts"
 import * as StateCodec from "../../StateCodec.ts"
 import { Tenant } from "../../Tenant.ts"
 import { Transaction } from "../../Transaction.ts"
-import * as Tuple from "../../Tuple.ts"
+import type * as Tuple from "../../Tuple.ts"
 import { transact } from "../transact.ts"
 import * as Answers from "./answer.ts"
 import { CallTimeout, InvalidTuid, ServerStopped } from "./errors.ts"
 import { ServerKeys } from "./layout.ts"
-import { type Checked, check, encodeCasts, push, toBytes } from "./messages.ts"
+import { check, type Checked, encodeCasts, push, toBytes } from "./messages.ts"
 import type { Client, Definition } from "./model.ts"
 
 /** Waiting keys are never reused, and this one byte says all there is to say: somebody waits. */
@@ -119,7 +119,6 @@ export const client = Effect.fnUntraced(function*(definition: Definition, tuid: 
   return make(definition, tenant, keys, (tag, payload, timeoutMillis) =>
     Effect.flatMap(
       Effect.fromResult(check(definition, ["call"], "call", tag, payload)),
-      (checked) =>
-        withTimeout(queuedCall(definition, tenant, keys, checked), definition.name, tag, timeoutMillis)
+      (checked) => withTimeout(queuedCall(definition, tenant, keys, checked), definition.name, tag, timeoutMillis)
     ))
 })

@@ -74,7 +74,10 @@ export const runInline = (
       onFailure: (error) => {
         if (error._tag === "Crash") {
           return Effect.as(
-            Effect.logError(`${server.definition.name}: handling ${error.messageTag} inline crashed, it is queued`, error.cause),
+            Effect.logError(
+              `${server.definition.name}: handling ${error.messageTag} inline crashed, it is queued`,
+              error.cause
+            ),
             undefined
           )
         }

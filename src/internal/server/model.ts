@@ -4,6 +4,7 @@
  */
 import type * as Effect from "effect/Effect"
 import type * as Exit from "effect/Exit"
+import type * as Schedule from "effect/Schedule"
 import type * as Schema from "effect/Schema"
 import type { Transaction } from "../../Transaction.ts"
 import type * as Tuple from "../../Tuple.ts"
@@ -47,7 +48,12 @@ export interface ActionRequest {
 
 /** What a handler returned. */
 export type Outcome =
-  | { readonly _tag: "Reply"; readonly value: unknown; readonly state: unknown; readonly actions: ReadonlyArray<ActionRequest> }
+  | {
+    readonly _tag: "Reply"
+    readonly value: unknown
+    readonly state: unknown
+    readonly actions: ReadonlyArray<ActionRequest>
+  }
   | { readonly _tag: "NoReply"; readonly state: unknown; readonly actions: ReadonlyArray<ActionRequest> }
   | { readonly _tag: "Lock"; readonly state: unknown }
   | {
@@ -118,7 +124,7 @@ export interface Options {
   readonly reset: boolean
   readonly consumeK: number
   readonly cache: boolean
-  readonly restart: import("effect/Schedule").Schedule<unknown, unknown> | undefined
+  readonly restart: Schedule.Schedule<unknown, unknown> | undefined
 }
 
 /** What the runtime gives back; `DgenServer` types it. Errors are `CallError`s, `BackendError`s and schema errors. */

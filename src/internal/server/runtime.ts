@@ -7,14 +7,14 @@
  */
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
-import * as Fiber from "effect/Fiber"
 import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
 import * as Result from "effect/Result"
 import * as Scope from "effect/Scope"
+import * as StateCodec from "../../StateCodec.ts"
 import { Tenant } from "../../Tenant.ts"
 import { Transaction } from "../../Transaction.ts"
-import * as Tuple from "../../Tuple.ts"
-import * as StateCodec from "../../StateCodec.ts"
+import type * as Tuple from "../../Tuple.ts"
 import { codecOf } from "../codec.ts"
 import { transact } from "../transact.ts"
 import type { TransactionState } from "../transactionState.ts"
@@ -25,7 +25,7 @@ import { DefinitionMismatch, ServerStopped } from "./errors.ts"
 import type { Incoming } from "./handle.ts"
 import { runInline, runPriority } from "./immediate.ts"
 import { ServerKeys } from "./layout.ts"
-import { type Checked, check } from "./messages.ts"
+import { check, type Checked } from "./messages.ts"
 import type { Behaviour, Client, Effects, Kind, Options, Running } from "./model.ts"
 import { holdLogs, PureRunner } from "./purity.ts"
 import { make, type Server, stop } from "./server.ts"
@@ -156,8 +156,10 @@ const withStop = <A, E>(server: Server, effect: Effect.Effect<A, E>): Effect.Eff
 const untilStopped = <A, E>(server: Server, effect: Effect.Effect<A, E>): Effect.Effect<A, E | ServerStopped> =>
   Effect.raceFirst(
     effect,
-    Effect.flatMap(Deferred.await(server.stopped), (reason) =>
-      Effect.andThen(Effect.yieldNow, stoppedError(server, reason)))
+    Effect.flatMap(
+      Deferred.await(server.stopped),
+      (reason) => Effect.andThen(Effect.yieldNow, stoppedError(server, reason))
+    )
   )
 
 const running = (server: Server, consumer: Fiber.Fiber<void> | undefined): Running => {

@@ -1,0 +1,31 @@
+// Runs a command of this project on a machine that may have only some Node and npm: installs what is missing, then
+// starts the command with the project's own Node (the npm package `node`) first on the PATH.
+//
+//   node scripts/run.mjs vitest run
+import { spawnSync } from "node:child_process"
+import { existsSync, statSync } from "node:fs"
+import { delimiter, dirname, join } from "node:path"
+import { fileURLToPath } from "node:url"
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)))
+const bin = join(root, "node_modules", ".bin")
+const installed = join(root, "node_modules", ".package-lock.json")
+const projectNode = join(bin, process.platform === "win32" ? "node.cmd" : "node")
+
+const run = (command, args, env) =>
+  spawnSync(command, args, { cwd: root, env, stdio: "inherit", shell: process.platform === "win32" })
+
+const stale = () =>
+  !existsSync(installed) || !existsSync(projectNode) ||
+  statSync(installed).mtimeMs < statSync(join(root, "package-lock.json")).mtimeMs
+
+if (stale()) {
+  console.log("Installing what is missing (npm ci) ...")
+  const result = run("npm", ["ci", "--no-audit", "--no-fund", "--loglevel=error"], process.env)
+  if (result.status !== 0) process.exit(result.status ?? 1)
+}
+
+const [command, ...args] = process.argv.slice(2)
+const result = run(command, args, { ...process.env, PATH: `${bin}${delimiter}${process.env.PATH ?? ""}` })
+if (result.error) console.error(`cannot run ${command}: ${result.error.message}`)
+process.exit(result.status ?? 1)
