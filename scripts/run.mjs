@@ -19,9 +19,10 @@ const stale = () =>
   !existsSync(installed) || !existsSync(projectNode) ||
   statSync(installed).mtimeMs < statSync(join(root, "package-lock.json")).mtimeMs
 
+// not `npm ci`: that fails where a registry lacks the packages of some other platform
 if (stale()) {
-  console.log("Installing what is missing (npm ci) ...")
-  const result = run("npm", ["ci", "--no-audit", "--no-fund", "--loglevel=error"], process.env)
+  console.log("Installing what is missing ...")
+  const result = run("npm", ["install", "--no-save", "--no-audit", "--no-fund", "--loglevel=error"], process.env)
   if (result.status !== 0) process.exit(result.status ?? 1)
 }
 
