@@ -97,7 +97,7 @@ export const make = (
   const run = <A, E>(body: Effect.Effect<A, E, Transaction>): Effect.Effect<A, E | BackendError> =>
     transact(tenant, body)
   const castAll: Client["castAll"] = (messages) =>
-    Effect.suspend(() => {
+    Effect.suspend((): Effect.Effect<void, unknown> => {
       const items = encodeCasts(definition, messages.length === 1 ? "cast" : "castAll", messages)
       return Result.isFailure(items)
         ? Effect.fail(items.failure)

@@ -129,8 +129,6 @@ const handledOf = (outcome: Outcome): Handled => {
       return { ...nothing(outcome.state), actions: outcome.actions }
     case "Stop":
       return { ...nothing(outcome.state), actions: outcome.actions, stop: outcome.reason, stopped: true }
-    default:
-      return nothing(undefined)
   }
 }
 

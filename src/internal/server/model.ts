@@ -18,7 +18,6 @@ export type Kind = "call" | "cast" | "info"
 export interface Message {
   readonly tag: string
   readonly kind: Kind
-  readonly locks: boolean
   /** `undefined` when the message has no payload. */
   readonly payload: AnyCodec | undefined
   readonly success: AnyCodec
@@ -55,14 +54,12 @@ export type Outcome =
     readonly actions: ReadonlyArray<ActionRequest>
   }
   | { readonly _tag: "NoReply"; readonly state: unknown; readonly actions: ReadonlyArray<ActionRequest> }
-  | { readonly _tag: "Lock"; readonly state: unknown }
   | {
     readonly _tag: "Stop"
     readonly reason: unknown
     readonly state: unknown
     readonly actions: ReadonlyArray<ActionRequest>
   }
-  | { readonly _tag: "Update"; readonly update: (fresh: unknown) => Outcome }
 
 /** Who waits for an answer: kept in the envelope, and by users in their state. */
 export interface From {
@@ -105,16 +102,9 @@ export interface Behaviour {
 
 export type ActionHandler = (payload: unknown, state: unknown) => Effect.Effect<unknown, never, never>
 
-export type LockedHandler = (
-  payload: unknown,
-  state: unknown,
-  context: HandlerContext & { readonly kind: Kind }
-) => Effect.Effect<Outcome, unknown, never>
-
 /** A server's handlers with side effects; their services are already provided. */
 export interface Effects {
   readonly actions: ReadonlyMap<string, ActionHandler>
-  readonly locked: ReadonlyMap<string, LockedHandler>
 }
 
 /** Checked options of a running server, durations in milliseconds. */

@@ -100,7 +100,7 @@ export const start = Effect.fnUntraced(function*(behaviour: Behaviour, effects: 
 })
 
 /** A handler's input from a message that does not go through the queue, as if it had. */
-const direct = (server: Server, checked: Checked): Incoming => ({
+const direct = (checked: Checked): Incoming => ({
   message: checked.message,
   payload: checked.message.payload === undefined
     ? undefined
@@ -133,7 +133,7 @@ const callOf = (server: Server): Client["call"] => (tag, payload, timeoutMillis)
   const through = Effect.gen(function*() {
     const checked = yield* Effect.fromResult(check(definition, ["call"], "call", tag, payload))
     if (server.options.consumeK === 1 && server.options.consume && !Deferred.isDoneUnsafe(server.stopped)) {
-      const bytes = yield* inScope(server, (answered) => runInline(server, direct(server, checked), answered))
+      const bytes = yield* inScope(server, (answered) => runInline(server, direct(checked), answered))
       if (bytes !== undefined) return yield* Answers.decode(definition, checked.message, bytes)
     }
     return yield* untilStopped(server, Clients.queuedCall(definition, tenant, keys, checked))
@@ -169,7 +169,7 @@ const running = (server: Server, consumer: Fiber.Fiber<void> | undefined): Runni
       server,
       Effect.flatMap(Effect.fromResult(check(definition, kinds, operation, tag, payload)), (checked) =>
         Effect.map(
-          inScope(server, (answered) => runPriority(server, direct(server, checked), answered)),
+          inScope(server, (answered) => runPriority(server, direct(checked), answered)),
           (bytes) => ({ checked, bytes })
         ))
     )

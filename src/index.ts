@@ -1,0 +1,133 @@
+// @barrel: Auto-generated exports. Do not edit manually.
+
+/**
+ * The seam between this library and a store.
+ *
+ * A backend is an ordered key-value store with optimistic transactions: every read sees one snapshot, a commit is
+ * refused when another transaction wrote what this one read, and a commit that succeeded is durable. A driver gives
+ * only that: snapshots, reads, commits with their conflict ranges, and watches. Everything a program sees above it is
+ * written once for all stores: reading one's own writes, limits, the retry loop, idempotence (`Transaction`, `Tenant`).
+ *
+ * Programs do not call a backend; they provide one of the layers `SqliteBackend.layer`, `MemoryBackend.layer` or
+ * `FoundationDbBackend.layer`. Whoever writes another driver owes what the conformance suite in `test/suites` asks.
+ *
+ * @since 0.1.0
+ */
+export * as Backend from "./Backend.ts"
+
+/**
+ * The one error of the stores: `BackendError`, with a `reason` that says what happened, whether running the
+ * transaction again can help (`isRetryable`), and whether the transaction may have been applied all the same
+ * (`isMaybeCommitted`).
+ *
+ * `Tenant.transact` retries what is retryable by itself, so what reaches a program is final for that call: each
+ * reason's `message` says what to do about it. Handle one reason with `Effect.catchReason("BackendError", ...)`.
+ *
+ * @since 0.1.0
+ */
+export * as BackendError from "./BackendError.ts"
+
+/**
+ * Durable, distributed servers in the `gen_server` model. A server is state plus a queue of messages in the store of a
+ * tenant. It exists as long as they do: processes that run it come and go. Any number of processes can send to it, and
+ * any number can consume.
+ *
+ * Handlers are pure: a transaction effect can require `Transaction` and nothing else, so that a batch of messages
+ * commits its new state, its answers and the messages it took as one transaction. Side effects are actions: they run
+ * after the commit that asked for them, in the process that committed.
+ *
+ * Messages that a client was told are sent are durable, and each is handled exactly once, in the order they were
+ * committed. Info and priority messages are handled at once, past the queue. What you owe: handlers compute and use the
+ * operations of `Transaction`, and nothing else; they can run many times before one run counts.
+ *
+ * @since 0.1.0
+ */
+export * as DgenServer from "./DgenServer.ts"
+
+/**
+ * A durable first-in-first-out queue: what a server's messages lie in. All operations are transaction effects, so that
+ * a push or a take commits with whatever else its transaction writes.
+ *
+ * Items are ordered by the commits that pushed them, and within one commit by the order of the pushes. Pushes never
+ * conflict with each other, nor with a consumer; two consumers that take the same item conflict, and one of them runs
+ * again. An item can be up to 5 MB: longer ones fail with `BackendError` before anything is written.
+ *
+ * @since 0.1.0
+ */
+export * as DurableQueue from "./DurableQueue.ts"
+
+/**
+ * A backend in memory, for tests: the same optimistic transactions, limits, watches and errors as the durable ones,
+ * and gone with its scope. Two transactions that conflict on FoundationDB conflict here, and two that do not, do not.
+ *
+ * @since 0.1.0
+ */
+export * as MemoryBackend from "./MemoryBackend.ts"
+
+/**
+ * How a server's state lies in the store. A codec reads and writes one value under a prefix, as part of a transaction.
+ *
+ * `term` keeps the value whole, cut into pieces that fit a value of the store; it is rewritten when it changes.
+ *
+ * @since 0.1.0
+ */
+export * as StateCodec from "./StateCodec.ts"
+
+/**
+ * A subspace: all keys that begin with one prefix, and the tuples behind it.
+ *
+ * Keys of one subspace never lie in another one, unless one prefix begins with the other. A subspace is a value: it
+ * holds its prefix, touches no store, and never changes.
+ *
+ * @since 0.1.0
+ */
+export * as Subspace from "./Subspace.ts"
+
+/**
+ * A tenant: a backend and a directory path, whose keys no other tenant sees. All transactions run in one.
+ *
+ * `Tenant.transact` runs a transaction effect atomically: its reads see one snapshot, its writes appear at once and
+ * are durable when it succeeds, and when it fails nothing of it was written. It runs the effect again when the store
+ * says so (a conflict, a snapshot that is too old), for at most 30 seconds. It is applied once, also on stores whose
+ * commit can end without an answer.
+ *
+ * @since 0.1.0
+ */
+export * as Tenant from "./Tenant.ts"
+
+/**
+ * Transaction effects: what may read and write a tenant's keys. A transaction effect is an `Effect<A, E, Transaction>`;
+ * such effects compose, and `Tenant.transact` makes one atomic, durable commit of any composition.
+ *
+ * A transaction effect sees one snapshot with its own writes over it. It commits as a whole or leaves nothing. It may
+ * run more than once before it commits, so it must do nothing but compute and use the operations of this module:
+ * because its requirement is `Transaction` and nothing else, no other service gets into one. A failure of the store is
+ * no failure of an operation here: it ends the try, beyond any catch in the body, and appears in the error of
+ * `Tenant.transact`.
+ *
+ * Keys are tuples under the tenant (see `Tuple`); values are bytes.
+ *
+ * @since 0.1.0
+ */
+export * as Transaction from "./Transaction.ts"
+
+/**
+ * Tuples as keys: FoundationDB's tuple encoding, byte for byte the same as in its other bindings.
+ *
+ * A tuple is an array of elements. Packed, tuples sort as their elements do: element by element, a tuple before every
+ * longer tuple that begins with it. So the keys of one subject lie together, and a range of keys is a prefix.
+ *
+ * The encoding is canonical. Equal tuples give equal bytes, and `unpack` accepts only bytes that `pack` makes, so two
+ * different keys are never one tuple. `1` and `1n` are the same element. Unpacking gives back what was packed, with
+ * three exceptions: an integer comes back as a `number` where it is a safe integer and as a `bigint` where it is not;
+ * a `Double` comes back as a plain `number` where that would be packed the same; and a `Buffer` comes back as a plain
+ * `Uint8Array`.
+ *
+ * What the user owes: strings without lone surrogates, numbers whose kind does not change. A `number` that is a safe
+ * integer is packed as an integer, any other as a double (also `-0`, `NaN`, the infinities and integers beyond
+ * `Number.MAX_SAFE_INTEGER`), and all integers sort before all doubles: `[2]` sorts before `[0.5]`. Where integers
+ * and fractions must sort among each other, wrap them all in `Double`.
+ *
+ * @since 0.1.0
+ */
+export * as Tuple from "./Tuple.ts"

@@ -1,0 +1,162 @@
+/**
+ * From what a user wrote to what the runtime works on, and the types between them.
+ */
+import type * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import type { Transaction } from "../../Transaction.ts"
+import type * as Tuple from "../../Tuple.ts"
+import type * as Model from "./model.ts"
+import type { ActionRequest, At, Halt, NoReply, Reply, Stop } from "./outcome.ts"
+
+/** A schema whose codec needs no service. */
+export type PureSchema = Schema.Codec<any, any, never, never>
+
+/** The fields of a struct, each a schema whose codec needs no service. */
+export type PureFields = { readonly [field: string]: PureSchema }
+
+/** A payload: a schema, the fields of a struct, or none. */
+export type PayloadInput = PureSchema | PureFields | undefined
+
+/** The schema that a payload's definition stands for. */
+export type PayloadSchema<P> = P extends PureSchema ? P
+  : P extends PureFields ? Schema.Struct<P>
+  : undefined
+
+/** The value of a payload; `void` when there is none. */
+export type PayloadType<P> = P extends Schema.Constraint ? P["Type"] : void
+
+const MessageTypeId = "~effect-dgen/DgenServer/Message"
+
+/**
+ * A call: it is answered.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Call<Payload, Success, Error> {
+  readonly [MessageTypeId]: "call"
+  readonly payload: Payload
+  readonly success: Success
+  readonly error: Error
+}
+
+/**
+ * A cast: it is handled some time after it was sent, and not answered.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Cast<Payload> {
+  readonly [MessageTypeId]: "cast"
+  readonly payload: Payload
+}
+
+/**
+ * An info message: it is handled at once, past the queue, and not answered.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Info<Payload> {
+  readonly [MessageTypeId]: "info"
+  readonly payload: Payload
+}
+
+/** Any message of a protocol. */
+export type AnyMessage = Call<any, any, any> | Cast<any> | Info<any>
+
+export type Messages = { readonly [tag: string]: AnyMessage }
+export type Actions = { readonly [tag: string]: PureSchema | PureFields }
+
+/** The tags of a protocol's calls, casts and infos. */
+export type CallTag<M> = { [T in keyof M]: M[T] extends Call<any, any, any> ? T : never }[keyof M] & string
+export type CastTag<M> = { [T in keyof M]: M[T] extends Cast<any> ? T : never }[keyof M] & string
+export type InfoTag<M> = { [T in keyof M]: M[T] extends Info<any> ? T : never }[keyof M] & string
+
+export type PayloadOf<Message> = Message extends { readonly payload: infer P } ? PayloadType<P> : never
+export type SuccessOf<Message> = Message extends Call<any, infer S, any> ? S extends Schema.Constraint ? S["Type"] : never
+  : never
+export type ErrorOf<Message> = Message extends Call<any, any, infer E> ? E extends Schema.Constraint ? E["Type"] : never
+  : never
+
+/** The payload argument, left out where there is none. */
+export type PayloadArgs<P, Rest extends ReadonlyArray<unknown> = []> = [P] extends [void]
+  ? [payload?: undefined, ...rest: Rest]
+  : [payload: P, ...rest: Rest]
+
+/** What a handler of a message may return. */
+export type OutcomeOf<Message, State, Name extends string> = Message extends Call<any, any, any>
+  ? Reply<SuccessOf<Message>, State, Name> | NoReply<State, Name> | Stop<State, Name>
+  : NoReply<State, Name> | Stop<State, Name>
+
+/** What a handler gets besides payload and state. */
+export type HandlerContext = Model.HandlerContext
+
+/** A handler of a message. */
+export type Handler<Message, State, Name extends string> = (
+  payload: PayloadOf<Message>,
+  state: State,
+  context: HandlerContext
+) => OutcomeOf<Message, State, Name> | Effect.Effect<OutcomeOf<Message, State, Name>, ErrorOf<Message>, Transaction>
+
+/** A handler for each message. */
+export type Handlers<M, State, Name extends string> = { readonly [T in keyof M]: Handler<M[T], State, Name> }
+
+/** How a first state is made. */
+export type InitResult<State> = State | At<State>
+export type Init<State, E> =
+  | Effect.Effect<InitResult<State>, E, Transaction>
+  | ((options: { readonly tuid: Tuple.Tuple }) => Effect.Effect<InitResult<State>, E, Transaction>)
+
+/** A handler for each action. */
+export type ActionHandlers<A, State, R> = {
+  readonly [T in keyof A]: (
+    payload: PayloadType<PayloadSchema<A[T]>>,
+    state: State
+  ) => Effect.Effect<void | Halt, never, R>
+}
+
+/** The services that a record of action handlers needs, all together. */
+export type ServicesOf<H> = {
+  [T in keyof H]: H[T] extends (...args: any) => Effect.Effect<any, any, infer R> ? R : never
+}[keyof H]
+
+export type { ActionRequest }
+
+const isSchema = (value: object): value is PureSchema => Schema.isSchema(value)
+
+/** The schema of a payload's definition. */
+export const payloadSchema = (payload: PayloadInput): PureSchema | undefined =>
+  payload === undefined || isSchema(payload) ? payload : Schema.Struct(payload) as unknown as PureSchema
+
+/** A message as the user's constructors make it. */
+export const message = (kind: Model.Kind, options: {
+  readonly payload?: PayloadInput
+  readonly success?: PureSchema | undefined
+  readonly error?: PureSchema | undefined
+}): AnyMessage =>
+  ({
+    [MessageTypeId]: kind,
+    payload: payloadSchema(options.payload),
+    success: options.success ?? Schema.Void,
+    error: options.error ?? Schema.Never
+  }) as any
+
+/** The runtime's model of a definition. */
+export const model = (name: string, options: {
+  readonly state: PureSchema
+  readonly messages: Messages
+  readonly actions: Actions
+}): Model.Definition => ({
+  name,
+  state: options.state,
+  messages: new Map(
+    Object.entries(options.messages).map(([tag, definition]) => {
+      const { error, payload, success } = definition as Call<PureSchema | undefined, PureSchema, PureSchema>
+      return [tag, { tag, kind: definition[MessageTypeId], payload, success, error }]
+    })
+  ),
+  actions: new Map(
+    Object.entries(options.actions).map(([tag, payload]) => [tag, { tag, payload: payloadSchema(payload) }])
+  )
+})

@@ -1,0 +1,182 @@
+/**
+ * What can go wrong with a server: typed errors that name the server, the message (`tag`) and the field, and say what
+ * to do.
+ */
+import * as Schema from "effect/Schema"
+
+/**
+ * A call had no answer within its time limit. Its message stays queued and will still be handled.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class CallTimeout extends Schema.TaggedError<CallTimeout>("effect-dgen/DgenServer/CallTimeout")("CallTimeout", {
+  server: Schema.String,
+  tag: Schema.String,
+  timeoutMillis: Schema.Number
+}) {
+  override get message(): string {
+    return `${this.server}: no answer to "${this.tag}" within ${this.timeoutMillis} ms. The message stays queued and is still handled`
+  }
+}
+
+/**
+ * The handler of a priority call died, or the answer of a call does not fit its schema or a transaction.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class HandlerCrashed extends Schema.TaggedError<HandlerCrashed>("effect-dgen/DgenServer/HandlerCrashed")("HandlerCrashed", {
+  server: Schema.String,
+  tag: Schema.String,
+  cause: Schema.String
+}) {
+  override get message(): string {
+    return `${this.server}: the handler of "${this.tag}" crashed: ${this.cause}`
+  }
+}
+
+/**
+ * This process's handle of the server has stopped. The durable server stays: start it again.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class ServerStopped extends Schema.TaggedError<ServerStopped>("effect-dgen/DgenServer/ServerStopped")("ServerStopped", {
+  server: Schema.String,
+  reason: Schema.String
+}) {
+  override get message(): string {
+    return `${this.server}: stopped in this process: ${this.reason}. Its state and queue stay: start it again`
+  }
+}
+
+/**
+ * The server has no state in the store any more. Only a new start brings it back.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class ServerKilled extends Schema.TaggedError<ServerKilled>("effect-dgen/DgenServer/ServerKilled")("ServerKilled", {
+  server: Schema.String
+}) {
+  override get message(): string {
+    return `${this.server}: has no state in the store any more. Start it to initialise it again`
+  }
+}
+
+/**
+ * A message is larger than fits a transaction. Nothing was written.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class PayloadTooLarge extends Schema.TaggedError<PayloadTooLarge>("effect-dgen/DgenServer/PayloadTooLarge")("PayloadTooLarge", {
+  server: Schema.String,
+  tag: Schema.String,
+  bytes: Schema.Number,
+  limitBytes: Schema.Number
+}) {
+  override get message(): string {
+    return `${this.server}: "${this.tag}" has ${this.bytes} bytes, and at most ${this.limitBytes} fit: send a reference to the data instead`
+  }
+}
+
+/**
+ * A payload does not fit its message's schema. Nothing was written.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class InvalidPayload extends Schema.TaggedError<InvalidPayload>("effect-dgen/DgenServer/InvalidPayload")("InvalidPayload", {
+  server: Schema.String,
+  tag: Schema.String,
+  field: Schema.String,
+  problem: Schema.String
+}) {
+  override get message(): string {
+    return `${this.server}: the payload of "${this.tag}"${this.field === "" ? "" : ` at "${this.field}"`} does not fit its schema: ${this.problem}`
+  }
+}
+
+/**
+ * A message that the server's protocol does not have, or not of this kind. Nothing was written.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class UnknownMessage extends Schema.TaggedError<UnknownMessage>("effect-dgen/DgenServer/UnknownMessage")("UnknownMessage", {
+  server: Schema.String,
+  tag: Schema.String,
+  problem: Schema.String
+}) {
+  override get message(): string {
+    return `${this.server}: "${this.tag}": ${this.problem}`
+  }
+}
+
+/**
+ * A tuid cannot be a key. Nothing was written.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class InvalidTuid extends Schema.TaggedError<InvalidTuid>("effect-dgen/DgenServer/InvalidTuid")("InvalidTuid", {
+  server: Schema.String,
+  problem: Schema.String
+}) {
+  override get message(): string {
+    return `${this.server}: the tuid cannot be used: ${this.problem}`
+  }
+}
+
+/**
+ * An option cannot be used. Nothing was started.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class InvalidOption extends Schema.TaggedError<InvalidOption>("effect-dgen/DgenServer/InvalidOption")("InvalidOption", {
+  server: Schema.String,
+  option: Schema.String,
+  problem: Schema.String
+}) {
+  override get message(): string {
+    return `${this.server}: the option "${this.option}" ${this.problem}`
+  }
+}
+
+/**
+ * The tuid, or the name, belongs to another definition. Nothing was written.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class DefinitionMismatch extends Schema.TaggedError<DefinitionMismatch>("effect-dgen/DgenServer/DefinitionMismatch")("DefinitionMismatch", {
+  server: Schema.String,
+  stored: Schema.String,
+  tuid: Schema.String
+}) {
+  override get message(): string {
+    return `${this.server}: the tuid ${this.tuid} belongs to ${this.stored}. Use another tuid, or another name`
+  }
+}
+
+/**
+ * The defect of a callback that waited for something other than its transaction (rule R23 of the design).
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class ImpureCallback extends Schema.TaggedError<ImpureCallback>("effect-dgen/DgenServer/ImpureCallback")(
+  "ImpureCallback",
+  {
+    server: Schema.String,
+    tag: Schema.String
+  }
+) {
+  override get message(): string {
+    return `${this.server}: the handler of "${this.tag}" waits for something outside its transaction. Handlers can run ` +
+      "many times: do it in an action"
+  }
+}

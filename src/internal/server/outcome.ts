@@ -1,0 +1,85 @@
+/**
+ * The outcomes of handlers and what actions answer, as values with the types that keep one server's outcomes out of
+ * another's.
+ */
+import type * as Tuple from "../../Tuple.ts"
+
+/**
+ * An action that an outcome asks for, of the server with the name `Server`.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface ActionRequest<out Server extends string = string> {
+  readonly server: Server
+  readonly tag: string
+  readonly payload: unknown
+}
+
+/**
+ * The outcome that answers a call.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Reply<out Value, out State, out Server extends string = never> {
+  readonly _tag: "Reply"
+  readonly value: Value
+  readonly state: State
+  readonly actions: ReadonlyArray<ActionRequest<Server>>
+}
+
+/**
+ * The outcome that answers nothing.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface NoReply<out State, out Server extends string = never> {
+  readonly _tag: "NoReply"
+  readonly state: State
+  readonly actions: ReadonlyArray<ActionRequest<Server>>
+}
+
+/**
+ * The outcome that stops this process's handle after the commit.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Stop<out State, out Server extends string = never> {
+  readonly _tag: "Stop"
+  readonly reason: unknown
+  readonly state: State
+  readonly actions: ReadonlyArray<ActionRequest<Server>>
+}
+
+/**
+ * The first state of a server whose `init` chooses its tuid.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface At<out State> {
+  readonly _tag: "At"
+  readonly tuid: Tuple.Tuple
+  readonly state: State
+}
+
+const HaltTypeId = "~effect-dgen/DgenServer/Halt"
+
+/**
+ * What an action answers to skip the other actions of its message.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Halt {
+  readonly [HaltTypeId]: typeof HaltTypeId
+}
+
+/** The one value of `Halt`. */
+export const halt: Halt = { [HaltTypeId]: HaltTypeId }
+
+/** Whether an action answered `halt`. */
+export const isHalt = (value: unknown): value is Halt => value === halt

@@ -1,0 +1,114 @@
+/**
+ * A map with its keys in order, in chunks, so that an insertion moves few keys however large the map is. Keys are
+ * latin1 strings, which order like the bytes they stand for.
+ */
+
+/** Small enough to move quickly, large enough that a million keys have few chunks. */
+const CHUNK_KEYS = 256
+
+interface Chunk<V> {
+  readonly keys: Array<string>
+  readonly values: Array<V>
+}
+
+const lowerBound = (keys: ReadonlyArray<string>, key: string): number => {
+  let low = 0
+  let high = keys.length
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if (keys[middle]! < key) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+export class SortedMap<V> {
+  #chunks: Array<Chunk<V>> = []
+  #size = 0
+
+  get size(): number {
+    return this.#size
+  }
+
+  get(key: string): V | undefined {
+    const chunk = this.#chunks[this.#chunkOf(key)]
+    if (chunk === undefined) return undefined
+    const at = lowerBound(chunk.keys, key)
+    return chunk.keys[at] === key ? chunk.values[at] : undefined
+  }
+
+  set(key: string, value: V): void {
+    if (this.#chunks.length === 0) this.#chunks.push({ keys: [], values: [] })
+    const index = Math.min(this.#chunkOf(key), this.#chunks.length - 1)
+    const chunk = this.#chunks[index]!
+    const at = lowerBound(chunk.keys, key)
+    if (chunk.keys[at] === key) {
+      chunk.values[at] = value
+      return
+    }
+    chunk.keys.splice(at, 0, key)
+    chunk.values.splice(at, 0, value)
+    this.#size++
+    if (chunk.keys.length > CHUNK_KEYS) {
+      // what is appended in order leaves full chunks behind
+      const from = at === chunk.keys.length - 1 ? CHUNK_KEYS : CHUNK_KEYS >> 1
+      this.#chunks.splice(index + 1, 0, { keys: chunk.keys.splice(from), values: chunk.values.splice(from) })
+    }
+  }
+
+  delete(key: string): void {
+    const index = this.#chunkOf(key)
+    const chunk = this.#chunks[index]
+    if (chunk === undefined) return
+    const at = lowerBound(chunk.keys, key)
+    if (chunk.keys[at] !== key) return
+    chunk.keys.splice(at, 1)
+    chunk.values.splice(at, 1)
+    this.#size--
+    if (chunk.keys.length === 0) this.#chunks.splice(index, 1)
+  }
+
+  clear(): void {
+    this.#chunks = []
+    this.#size = 0
+  }
+
+  /** The entries from `begin` (inclusive) to `end` (exclusive), at most `limit`, from the end with `reverse`. */
+  range(begin: string, end: string, limit = Infinity, reverse = false): Array<readonly [string, V]> {
+    const out: Array<readonly [string, V]> = []
+    if (begin >= end || limit <= 0) return out
+    if (reverse) {
+      for (let index = Math.min(this.#chunkOf(end), this.#chunks.length - 1); index >= 0; index--) {
+        const chunk = this.#chunks[index]!
+        for (let at = lowerBound(chunk.keys, end) - 1; at >= 0; at--) {
+          const key = chunk.keys[at]!
+          if (key < begin || out.length >= limit) return out
+          out.push([key, chunk.values[at]!])
+        }
+      }
+      return out
+    }
+    for (let index = this.#chunkOf(begin); index < this.#chunks.length; index++) {
+      const chunk = this.#chunks[index]!
+      for (let at = lowerBound(chunk.keys, begin); at < chunk.keys.length; at++) {
+        const key = chunk.keys[at]!
+        if (key >= end || out.length >= limit) return out
+        out.push([key, chunk.values[at]!])
+      }
+    }
+    return out
+  }
+
+  /** The chunk where a key is or would go: the first whose last key is not below it. */
+  #chunkOf(key: string): number {
+    let low = 0
+    let high = this.#chunks.length
+    while (low < high) {
+      const middle = (low + high) >> 1
+      const keys = this.#chunks[middle]!.keys
+      if (keys[keys.length - 1]! < key) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+}
