@@ -65,6 +65,17 @@ export * as DurableQueue from "./DurableQueue.ts"
 export * as MemoryBackend from "./MemoryBackend.ts"
 
 /**
+ * The embedded backend: one SQLite file, used by any number of processes of one machine, with nothing to install. A
+ * commit that was reported survives a crash and a loss of power (WAL with `synchronous=FULL`), and concurrent commits of
+ * a process share a disk sync.
+ *
+ * What you owe: the file lies on a local disk (not on a network file system), in a folder that exists.
+ *
+ * @since 0.1.0
+ */
+export * as SqliteBackend from "./SqliteBackend.ts"
+
+/**
  * How a server's state lies in the store. A codec reads and writes one value under a prefix, as part of a transaction.
  *
  * `term` keeps the value whole, cut into pieces that fit a value of the store; it is rewritten when it changes.

@@ -1,0 +1,225 @@
+/**
+ * One SQLite file with one connection: the table of keys and values, and what SQLite's errors mean. All calls are
+ * synchronous and short; a lock that another process holds is reported, never waited for.
+ *
+ * Owner: `sqliteStore.ts`. A file that is not ours is looked at through its first bytes, before SQLite opens it, so that
+ * it is not changed in any way.
+ */
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { DatabaseSync, type StatementSync } from "node:sqlite"
+import * as BackendError from "../BackendError.ts"
+
+/** "dgen", in the header of every file that this library made. */
+const APPLICATION_ID = 0x6467656e
+
+/** The layout of the tables; a file with a greater one was written by a newer version of the library. */
+const FORMAT = 1
+
+const HEADER_BYTES = 100
+const MAGIC = "SQLite format 3\0"
+
+const SQLITE_PERM = 3
+const SQLITE_BUSY = 5
+const SQLITE_LOCKED = 6
+const SQLITE_READONLY = 8
+const SQLITE_IOERR = 10
+const SQLITE_CORRUPT = 11
+const SQLITE_FULL = 13
+const SQLITE_CANTOPEN = 14
+const SQLITE_NOTADB = 26
+
+/** Whether an error says that another connection holds the lock. */
+export const isBusy = (error: BackendError.BackendError): boolean =>
+  error.reason._tag === "Unavailable" && (error.reason.code === SQLITE_BUSY || error.reason.code === SQLITE_LOCKED)
+
+const wrap = (reason: BackendError.Reason) => new BackendError.BackendError({ reason })
+
+/** What an error of SQLite or of the file system means. */
+export const toBackendError = (filename: string, cause: unknown): BackendError.BackendError => {
+  if (BackendError.isBackendError(cause)) return cause
+  const { code, errcode, message } = cause as { readonly code?: string; readonly errcode?: number; message?: string }
+  const primary = errcode === undefined ? undefined : errcode & 0xff
+  const fields = (text: string) => ({
+    message: `${filename}: ${text} (${message ?? String(cause)})`,
+    cause,
+    ...(primary === undefined ? code === undefined ? {} : { code } : { code: primary })
+  })
+  switch (primary) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return wrap(new BackendError.Unavailable(fields("another process holds the file's lock: let it finish, or end it")))
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+      return wrap(new BackendError.ReadOnly(fields("the file cannot be written: give the process write access")))
+    case SQLITE_FULL:
+      return wrap(new BackendError.DiskFull(fields("the disk is full: free room, nothing of the commit was written")))
+    case SQLITE_CORRUPT:
+      return wrap(new BackendError.Corrupt(fields("the file is damaged: restore it from a backup")))
+    case SQLITE_NOTADB:
+      return wrap(new BackendError.ForeignDatabase(fields("the file is no database: choose another filename")))
+    case SQLITE_IOERR:
+      return wrap(new BackendError.Unavailable(fields("reading or writing the file failed: look at its disk")))
+    case SQLITE_CANTOPEN:
+      return wrap(
+        new BackendError.InvalidArgument(fields("the file cannot be opened: its folder must exist and be writable"))
+      )
+  }
+  if (code === "EROFS" || code === "EACCES" || code === "EPERM") {
+    return wrap(new BackendError.ReadOnly(fields("the file cannot be written: give the process write access")))
+  }
+  return wrap(new BackendError.Unavailable(fields("the store failed")))
+}
+
+const foreign = (filename: string, what: string) =>
+  wrap(
+    new BackendError.ForeignDatabase({ message: `${filename} ${what}: choose another filename. It was not changed` })
+  )
+
+/** Refuses a file that is not ours, by its first bytes alone. */
+const checkHeader = (filename: string): void => {
+  let header: Buffer
+  try {
+    const fd = fs.openSync(filename, "r")
+    try {
+      header = Buffer.alloc(HEADER_BYTES)
+      const length = fs.readSync(fd, header, 0, HEADER_BYTES, 0)
+      if (length === 0) return
+      header = header.subarray(0, length)
+    } finally {
+      fs.closeSync(fd)
+    }
+  } catch (cause) {
+    if ((cause as { readonly code?: string }).code === "ENOENT") return
+    throw cause
+  }
+  if (header.length < HEADER_BYTES || header.toString("latin1", 0, 16) !== MAGIC) {
+    throw foreign(filename, "is no SQLite database")
+  }
+  const application = header.readUInt32BE(68)
+  const format = header.readUInt32BE(60)
+  if (application !== APPLICATION_ID) throw foreign(filename, "is a database of another program")
+  if (format > FORMAT) {
+    throw wrap(
+      new BackendError.NewerFormat({
+        message: `${filename} has format ${format}, and this version reads up to ${FORMAT}: update effect-dgen. ` +
+          "It was not changed"
+      })
+    )
+  }
+}
+
+/** The connection to one file. */
+export class SqliteFile {
+  readonly filename: string
+  readonly #db: DatabaseSync
+  readonly #get: StatementSync
+  readonly #forward: StatementSync
+  readonly #backward: StatementSync
+  readonly #set: StatementSync
+  readonly #delete: StatementSync
+  readonly #version: StatementSync
+  readonly #setVersion: StatementSync
+  readonly #statements = new Map<string, StatementSync>()
+
+  private constructor(filename: string, db: DatabaseSync) {
+    this.filename = filename
+    this.#db = db
+    this.#get = db.prepare("SELECT v FROM kv WHERE k = ?")
+    this.#forward = db.prepare("SELECT k, v FROM kv WHERE k >= ? AND k < ? ORDER BY k LIMIT ?")
+    this.#backward = db.prepare("SELECT k, v FROM kv WHERE k >= ? AND k < ? ORDER BY k DESC LIMIT ?")
+    this.#set = db.prepare("INSERT INTO kv (k, v) VALUES (?, ?) ON CONFLICT (k) DO UPDATE SET v = excluded.v")
+    this.#delete = db.prepare("DELETE FROM kv WHERE k = ?")
+    this.#version = db.prepare("SELECT value FROM meta WHERE name = 'version'")
+    this.#setVersion = db.prepare("UPDATE meta SET value = ? WHERE name = 'version'")
+    for (const sql of ["BEGIN", "BEGIN IMMEDIATE", "COMMIT", "ROLLBACK"]) this.#statements.set(sql, db.prepare(sql))
+  }
+
+  /** Opens a file, or makes it. Throws a `BackendError`, and then changed nothing. */
+  static open(filename: string): SqliteFile {
+    try {
+      const folder = path.dirname(filename)
+      if (!fs.existsSync(folder)) {
+        throw wrap(
+          new BackendError.InvalidArgument({ message: `${filename}: the folder ${folder} does not exist: make it first` })
+        )
+      }
+      checkHeader(filename)
+      const db = new DatabaseSync(filename, { timeout: 0 })
+      try {
+        prepareFile(db)
+        return new SqliteFile(filename, db)
+      } catch (cause) {
+        db.close()
+        throw cause
+      }
+    } catch (cause) {
+      throw toBackendError(filename, cause)
+    }
+  }
+
+  /** Runs statements; SQLite's errors come out as `BackendError`. */
+  attempt<A>(run: () => A): A {
+    try {
+      return run()
+    } catch (cause) {
+      throw toBackendError(this.filename, cause)
+    }
+  }
+
+  execute(sql: "BEGIN" | "BEGIN IMMEDIATE" | "COMMIT" | "ROLLBACK"): void {
+    this.attempt(() => this.#statements.get(sql)!.run())
+  }
+
+  get inTransaction(): boolean {
+    return this.#db.isTransaction
+  }
+
+  /** The version of the newest commit of any process. */
+  version(): number {
+    return this.attempt(() => (this.#version.get() as { readonly value: number }).value)
+  }
+
+  setVersion(version: number): void {
+    this.attempt(() => this.#setVersion.run(version))
+  }
+
+  get(key: string): Uint8Array | undefined {
+    return this.attempt(() => (this.#get.get(bytes(key)) as { readonly v: Uint8Array } | undefined)?.v)
+  }
+
+  range(begin: string, end: string, limit: number, reverse: boolean): Array<readonly [string, Uint8Array]> {
+    const statement = reverse ? this.#backward : this.#forward
+    const rows = this.attempt(() => statement.all(bytes(begin), bytes(end), limit === Infinity ? -1 : limit))
+    return rows.map((row) => [Buffer.from(row.k as Uint8Array).toString("latin1"), row.v as Uint8Array])
+  }
+
+  write(key: string, value: Uint8Array | undefined): void {
+    this.attempt(() => value === undefined ? this.#delete.run(bytes(key)) : this.#set.run(bytes(key), value))
+  }
+
+  close(): void {
+    this.#db.close()
+  }
+}
+
+const bytes = (key: string): Buffer => Buffer.from(key, "latin1")
+
+/** Makes the tables where there are none; the header says whose they are before anything else is in the file. */
+const prepareFile = (db: DatabaseSync): void => {
+  const { application_id: application } = db.prepare("PRAGMA application_id").get() as { application_id: number }
+  if (application !== APPLICATION_ID) {
+    db.exec("BEGIN IMMEDIATE")
+    db.exec("CREATE TABLE IF NOT EXISTS kv (k BLOB PRIMARY KEY, v BLOB NOT NULL) WITHOUT ROWID")
+    db.exec("CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID")
+    db.exec("INSERT OR IGNORE INTO meta VALUES ('version', 1)")
+    db.exec(`PRAGMA application_id = ${APPLICATION_ID}`)
+    db.exec(`PRAGMA user_version = ${FORMAT}`)
+    db.exec("COMMIT")
+  }
+  db.exec("PRAGMA journal_mode = WAL")
+  db.exec("PRAGMA synchronous = FULL")
+  // a file that can be read but not written is found out now, not at the first commit
+  db.exec("BEGIN IMMEDIATE")
+  db.exec("ROLLBACK")
+}
