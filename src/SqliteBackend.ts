@@ -96,13 +96,16 @@ export const layer = (options: { readonly filename: string }): Layer.Layer<Backe
         }),
         (shared) => release(filename, shared)
       )
-      const begin = store.store.begin()
+      const session = yield* Effect.acquireRelease(
+        Effect.sync(() => store.store.open()),
+        (opened) => Effect.sync(() => opened.close())
+      )
       return Backend.of({
         name: "sqlite",
         processId: globalThis.crypto.getRandomValues(new Uint8Array(16)),
         commitCanBeUnknown: false,
-        begin,
-        directory: Directory.make(begin),
+        begin: session.begin,
+        directory: Directory.make(session.begin),
         signals: store.signals
       })
     })

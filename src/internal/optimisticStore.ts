@@ -2,64 +2,67 @@
  * Optimistic transactions of one process over a base that knows only the present: what `MemoryBackend` and
  * `SqliteBackend` share.
  *
- * Owner: one store a backend, used by all fibers of the process; every method runs without interruption between two
- * awaits, so nothing here is locked. The `Base` holds what is durable; the window holds what was accepted since, and the
- * older values that a running transaction may still ask for.
+ * Owner: one store a backend, used by all fibers of the process; every method runs without interruption, so nothing
+ * here is locked. `Base` holds what is durable, `#pending` what was accepted since, `#older` what durable commits
+ * replaced and a running transaction may still ask for, `#log` the commits that a running transaction may conflict with.
  *
  * 1. A commit is accepted at once or refused: refused, when a commit that was accepted after the transaction's snapshot
  *    wrote into one of its read-conflict ranges. Transactions that begin later read what was accepted.
- * 2. A transaction reads the values of its snapshot however many commits are accepted meanwhile: before an accepted
- *    value replaces one in the base, the old one goes into the window if a running transaction may ask for it.
+ * 2. A transaction reads the values of its snapshot however many commits are accepted meanwhile.
  * 3. An accepted commit is answered when it is durable, or fails. When accepted commits are dropped, every transaction
  *    that could have read them is stale: its next step fails as too old.
- * 4. The window keeps nothing that no running transaction can ask for and that the base holds.
- * 5. A transaction lives for `TRANSACTION_LIMIT_MILLIS` from its first read.
+ * 4. A transaction never sees two states of a base that others change: every read is followed by a look whether they
+ *    did, and then whoever had read before is stale.
+ * 5. A transaction lives for `TRANSACTION_LIMIT_MILLIS` from its first read. Nothing is kept for longer than the oldest
+ *    living one needs it.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import {
-  type CommitRequest,
-  type DriverTransaction,
-  type KeyValue,
-  TRANSACTION_LIMIT_MILLIS,
-  type WatchRequest
-} from "../Backend.ts"
+import { type CommitRequest, type DriverTransaction, type KeyValue, TRANSACTION_LIMIT_MILLIS } from "../Backend.ts"
 import { BackendError, Closed, Conflict, type Reason, TransactionTooOld } from "../BackendError.ts"
-import { equalsBytes } from "../Tuple.ts"
+import {
+  type Accepted,
+  type Range,
+  reached,
+  resolve,
+  type Row,
+  type Seen,
+  stampOf,
+  type Value
+} from "./acceptedCommit.ts"
+import { CommitLog, toRange } from "./commitLog.ts"
 import * as Keys from "./keys.ts"
-import { addBytes } from "./overlay.ts"
 import { SortedMap } from "./sortedMap.ts"
+import { fire, Watches } from "./watches.ts"
 
-/** A value, or `undefined` for none. */
-export type Value = Uint8Array | undefined
-
-/** What is durable: reads of the present, without waiting. They may throw a `BackendError`. */
+/** What is durable: reads of the present, without waiting. They may throw a `BackendError`, or `Busy`. */
 export interface Base {
   readonly get: (key: string) => Value
-  readonly range: (begin: string, end: string, limit: number, reverse: boolean) => Array<readonly [string, Uint8Array]>
-  /** Called before the first read of a transaction; says whether others changed the base since the last time. */
-  readonly look: () => boolean
+  readonly range: (begin: string, end: string, limit: number, reverse: boolean) => ReadonlyArray<Row>
+  /** The version that others brought the base to since the last look, or `undefined` when they did not. */
+  readonly look: () => number | undefined
 }
 
-/** The keys from `begin` to `end`, as text. */
-export interface Range {
-  readonly begin: string
-  readonly end: string
+/** Thrown by a base that cannot be read at this moment: `wait`, and try again. */
+export class Busy {
+  readonly error: BackendError
+  readonly wait: Effect.Effect<void>
+  constructor(error: BackendError, wait: Effect.Effect<void>) {
+    this.error = error
+    this.wait = wait
+  }
 }
 
-/** What a transaction saw of a range, for a base that others change too. */
-export interface Seen extends Range {
-  readonly rows: ReadonlyArray<readonly [string, Uint8Array]>
-}
+/** How often a busy base is tried before its error is given on. */
+const BUSY_TRIES = 50
 
-/** A commit that was accepted and is not yet durable. */
-export interface Accepted {
-  version: number
-  readonly request: CommitRequest
-  readonly writes: ReadonlyMap<string, Value>
-  readonly reads: ReadonlyArray<Range>
-  readonly seen: ReadonlyArray<Seen>
-  readonly done: (error: BackendError | undefined) => void
+/** How often a first read starts over because others commit at that moment. */
+const FIRST_READ_TRIES = 10
+
+/** A value that a durable commit replaced: what transactions with a snapshot before `until` read. */
+interface Older {
+  readonly until: number
+  readonly value: Value
 }
 
 interface Change {
@@ -67,84 +70,34 @@ interface Change {
   readonly value: Value
 }
 
-/** Older than every version. */
-const BEFORE = -1
+/** A layer's use of a store. */
+export interface Session {
+  readonly begin: Effect.Effect<DriverTransaction, BackendError>
+  readonly close: () => void
+}
 
 const error = (reason: Reason) => new BackendError({ reason })
 
 const tooOld = (why: string) => error(new TransactionTooOld({ message: `the transaction ${why}: run it again` }))
 
-/** The ten bytes of a version. */
-export const stampOf = (version: number): Uint8Array => {
-  const stamp = new Uint8Array(10)
-  new DataView(stamp.buffer).setBigUint64(0, BigInt(version))
-  return stamp
-}
-
-/** The final writes of a commit, in order, given a read of what lies below it. */
-export const resolve = (
-  request: CommitRequest,
-  version: number,
-  get: (key: string) => Value,
-  keysBetween: (begin: string, end: string) => ReadonlyArray<string>
-): Map<string, Value> => {
-  const writes = new Map<string, Value>()
-  const current = (key: string) => writes.has(key) ? writes.get(key) : get(key)
-  const stamped = (bytes: Uint8Array, position: number) => {
-    const out = bytes.slice()
-    out.set(stampOf(version), position)
-    return out
-  }
-  for (const mutation of request.mutations) {
-    switch (mutation.op) {
-      case "set":
-        writes.set(Keys.toText(mutation.key), mutation.value)
-        break
-      case "clear":
-        writes.set(Keys.toText(mutation.key), undefined)
-        break
-      case "clearRange": {
-        const begin = Keys.toText(mutation.begin)
-        const end = Keys.toText(mutation.end)
-        for (const key of writes.keys()) if (begin <= key && key < end) writes.set(key, undefined)
-        for (const key of keysBetween(begin, end)) writes.set(key, undefined)
-        break
-      }
-      case "add": {
-        const key = Keys.toText(mutation.key)
-        writes.set(key, addBytes(current(key), mutation.operand))
-        break
-      }
-      case "versionstampedKey":
-        writes.set(Keys.toText(stamped(mutation.key, mutation.position)), mutation.value)
-        break
-      case "versionstampedValue":
-        writes.set(Keys.toText(mutation.key), stamped(mutation.value, mutation.position))
-        break
-    }
-  }
-  return writes
-}
-
-interface LoggedCommit {
-  readonly version: number
-  readonly ranges: ReadonlyArray<Range>
-}
-
-interface Watching {
-  readonly request: WatchRequest
-  readonly expected: Value
-}
-
-const sameValue = (a: Value, b: Value): boolean =>
-  a === b || (a !== undefined && b !== undefined && equalsBytes(a, b))
+/** What everything of a store fails with after its end. */
+export const closedError = (): BackendError => error(new Closed({ message: "the store's scope is closed" }))
 
 /** One running transaction, as the store knows it. */
 class Running {
   readVersion: number | undefined
-  startedMillis: number | undefined
+  startedMillis = 0
   stale = false
   readonly seen: Array<Seen> = []
+  readonly clock: Clock.Clock
+  constructor(clock: Clock.Clock) {
+    this.clock = clock
+  }
+
+  get isOverdue(): boolean {
+    return this.readVersion !== undefined &&
+      this.clock.currentTimeMillisUnsafe() - this.startedMillis > TRANSACTION_LIMIT_MILLIS
+  }
 }
 
 export class OptimisticStore {
@@ -153,12 +106,15 @@ export class OptimisticStore {
   /** The version up to which the base holds everything. */
   #applied: number
   readonly #base: Base
-  readonly #window = new SortedMap<Array<Change>>()
-  #log: Array<LoggedCommit> = []
-  readonly #running = new Set<Running>()
-  readonly #watches = new Map<string, Set<Watching>>()
-  readonly #keepSeen: boolean
+  readonly #pending = new SortedMap<Array<Change>>()
+  readonly #older = new SortedMap<Array<Older>>()
+  readonly #log = new CommitLog()
+  /** The transactions that have read, oldest snapshot first. */
+  readonly #readers = new Set<Running>()
+  readonly #watches: Watches
+  readonly #shared: boolean
   readonly #accepted: (commit: Accepted) => void
+  #sessions = 0
   closed = false
 
   constructor(options: {
@@ -168,142 +124,176 @@ export class OptimisticStore {
     readonly shared: boolean
     /** Takes an accepted commit; calls its `done` when it is durable or failed. */
     readonly accepted: (commit: Accepted) => void
+    /** Told when the first watch comes and when the last one goes. */
+    readonly watching?: (some: boolean) => void
   }) {
     this.#base = options.base
     this.version = options.version
     this.#applied = options.version
-    this.#keepSeen = options.shared
+    this.#shared = options.shared
     this.#accepted = options.accepted
+    this.#watches = new Watches((key) => this.#getAt(key, this.version), options.watching ?? (() => {}))
   }
 
-  /** Whether a transaction is running that has read. */
-  get hasReaders(): boolean {
-    for (const running of this.#running) if (running.readVersion !== undefined) return true
-    return false
+  /** How many old values and commits are kept for running transactions. */
+  get kept(): number {
+    return this.#older.size + this.#log.size
   }
 
-  get watchedKeys(): number {
-    return this.#watches.size
+  /** What one layer uses of the store: no transaction begins after its end, and watches end with the last one. */
+  open(): Session {
+    let open = true
+    this.#sessions++
+    return {
+      begin: this.#begin(() => open),
+      close: () => {
+        if (!open) return
+        open = false
+        if (--this.#sessions === 0) this.#watches.failAll(closedError())
+      }
+    }
   }
 
-  begin(): Effect.Effect<DriverTransaction, BackendError> {
+  #begin(isOpen: () => boolean): Effect.Effect<DriverTransaction, BackendError> {
     return Clock.clockWith((clock) => {
-      if (this.closed) return Effect.fail(error(new Closed({ message: "the store's scope is closed" })))
-      const running = new Running()
-      this.#running.add(running)
-      const attempt = <A>(read: () => A): Effect.Effect<A, BackendError> =>
-        Effect.suspend(() => {
-          try {
-            this.#enter(running, clock.currentTimeMillisUnsafe())
-            return Effect.succeed(read())
-          } catch (cause) {
-            if (cause instanceof BackendError) return Effect.fail(cause)
-            throw cause
-          }
-        })
+      if (this.closed || !isOpen()) return Effect.fail(closedError())
+      const running = new Running(clock)
+      const attempt = <A>(read: (version: number) => A) => retryBusy(() => Effect.succeed(this.#read(running, read)))
       return Effect.succeed<DriverTransaction>({
-        readVersion: attempt(() => BigInt(running.readVersion!)),
+        readVersion: attempt((version) => BigInt(version)),
         get: (key) =>
-          attempt(() => {
+          attempt((version) => {
             const text = Keys.toText(key)
-            const value = this.#getAt(text, running.readVersion!)
-            if (this.#keepSeen) {
+            const value = this.#getAt(text, version)
+            if (this.#shared) {
               running.seen.push({ begin: text, end: `${text}\0`, rows: value === undefined ? [] : [[text, value]] })
             }
             return value
           }),
         getRange: (begin, end, { limit, reverse }) =>
-          attempt(() => {
-            const low = Keys.toText(begin)
-            const high = Keys.toText(end)
-            const rows = this.#rangeAt(low, high, limit, reverse, running.readVersion!)
-            if (this.#keepSeen) running.seen.push({ ...reached(low, high, rows, limit, reverse), rows })
+          attempt((version) => {
+            const range = { begin: Keys.toText(begin), end: Keys.toText(end) }
+            const rows = this.#rangeAt(range.begin, range.end, limit, reverse, version)
+            if (this.#shared) running.seen.push({ ...reached(range, rows, limit, reverse), rows })
             return rows.map(([key, value]): KeyValue => ({ key: Keys.fromText(key), value }))
           }),
-        commit: (request, accepted) => this.#commit(running, request, accepted, clock),
+        commit: (request, accepted) => retryBusy(() => this.#commit(running, request, accepted)),
         close: () => {
-          this.#running.delete(running)
-          this.#trim()
+          if (this.#readers.delete(running)) this.#trim()
         }
       })
     })
   }
 
-  /** Before accepted commits up to a version go into the base: keeps what running transactions may ask for (2). */
-  keepOlder(keys: Iterable<string>): void {
-    let oldest = Infinity
-    for (const running of this.#running) {
-      if (running.readVersion !== undefined && running.readVersion < oldest) oldest = running.readVersion
-    }
+  /** Called before what is pending goes into the base: keeps what running transactions may ask for (2). */
+  keepOlder(): void {
+    const oldest = this.#oldest()
     if (oldest >= this.version) return
-    for (const key of keys) {
-      const changes = this.#window.get(key)
-      if (changes === undefined || changes[0]!.version <= oldest) continue
-      changes.unshift({ version: BEFORE, value: this.#base.get(key) })
+    for (const [key, changes] of this.#pending.entries()) {
+      let value = this.#base.get(key)
+      const older = this.#older.get(key) ?? []
+      for (const change of changes) {
+        if (change.version > oldest) older.push({ until: change.version, value })
+        value = change.value
+      }
+      if (older.length > 0) this.#older.set(key, older)
     }
   }
 
   /** The base holds all that was accepted. */
   applied(): void {
+    this.#pending.clear()
     this.#applied = this.version
     this.#trim()
   }
 
-  /** Accepted commits are gone, or others changed the base: nothing in the window holds any more (3). */
+  /** What was pending is gone, or became something else (3). */
   reset(version: number): void {
-    this.#window.clear()
-    this.#log = []
-    for (const running of this.#running) if (running.readVersion !== undefined) running.stale = true
+    this.#pending.clear()
     this.version = Math.max(this.version, version)
     this.#applied = this.version
-    this.recheckWatches()
+    this.#expireReaders()
+    this.#watches.recheckAll()
   }
 
-  /** Compares all watched keys, after a change by others. */
-  recheckWatches(): void {
-    for (const key of this.#watches.keys()) this.#fire(key, this.#getAt(key, this.version))
+  /** Asks the base whether others changed it, for the sake of the watches. */
+  lookAgain(): void {
+    this.#lookAtForeign()
   }
 
-  /** Ends all watches. */
-  failWatches(error: BackendError): void {
-    for (const watching of this.#watches.values()) for (const { request } of watching) request.fail(error)
-    this.#watches.clear()
-  }
+  // --- reads ---
 
-  // --- internal ---
-
-  #enter(running: Running, nowMillis: number): void {
-    if (this.closed) throw error(new Closed({ message: "the store's scope is closed" }))
-    if (running.readVersion === undefined) {
-      if (this.#base.look()) this.#foreign()
-      running.readVersion = this.version
-      running.startedMillis = nowMillis
-    } else if (running.stale) throw tooOld("read a state that is gone")
-    else this.#checkAge(running, nowMillis)
-  }
-
-  #checkAge(running: Running, nowMillis: number): void {
-    if (running.startedMillis !== undefined && nowMillis - running.startedMillis > TRANSACTION_LIMIT_MILLIS) {
-      throw tooOld(`took longer than ${TRANSACTION_LIMIT_MILLIS} ms`)
+  #read<A>(running: Running, read: (version: number) => A): A {
+    for (let tries = 0; tries < FIRST_READ_TRIES; tries++) {
+      this.#check(running)
+      const version = running.readVersion ?? this.version
+      const value = read(version)
+      const foreign = this.#base.look()
+      if (foreign !== undefined) this.#foreign(foreign)
+      else {
+        if (running.readVersion === undefined) this.#start(running, version)
+        return value
+      }
+      running.seen.length = 0
     }
+    throw tooOld("met commits of other processes again and again")
   }
 
-  /** Others changed the base: what has read before reads no more; what was accepted is looked at when it is written. */
-  #foreign(): void {
-    for (const running of this.#running) if (running.readVersion !== undefined) running.stale = true
-    this.recheckWatches()
+  #start(running: Running, version: number): void {
+    running.readVersion = version
+    running.startedMillis = running.clock.currentTimeMillisUnsafe()
+    this.#readers.add(running)
+  }
+
+  #check(running: Running): void {
+    if (this.closed) throw closedError()
+    if (running.isOverdue) throw tooOld(`took longer than ${TRANSACTION_LIMIT_MILLIS} ms`)
+    if (running.stale) throw tooOld("read a state that is gone")
+  }
+
+  #lookAtForeign(): boolean {
+    let foreign: number | undefined
+    try {
+      foreign = this.#base.look()
+    } catch {
+      // nobody knows: whoever watches looks for himself, and meets the error
+      this.#watches.recheckAll()
+      return true
+    }
+    if (foreign !== undefined) this.#foreign(foreign)
+    return foreign !== undefined
+  }
+
+  /** Others changed the base: who has read before reads no more (4); what is pending is checked when it is written. */
+  #foreign(version: number): void {
+    this.version = Math.max(this.version, version)
+    if (this.#pending.size === 0) this.#applied = this.version
+    this.#expireReaders()
+    this.#watches.recheckAll()
+  }
+
+  #expireReaders(): void {
+    for (const running of this.#readers) running.stale = true
+    this.#readers.clear()
+    this.#trim()
   }
 
   #getAt(key: string, version: number): Value {
-    const changes = this.#window.get(key)
+    if (version < this.#applied) {
+      const older = this.#older.get(key)?.find((entry) => version < entry.until)
+      return older === undefined ? this.#base.get(key) : older.value
+    }
+    const changes = this.#pending.get(key)
     if (changes !== undefined) {
       for (let i = changes.length - 1; i >= 0; i--) if (changes[i]!.version <= version) return changes[i]!.value
     }
     return this.#base.get(key)
   }
 
-  #rangeAt(begin: string, end: string, limit: number, reverse: boolean, version: number) {
-    const changed = this.#window.range(begin, end)
+  #rangeAt(begin: string, end: string, limit: number, reverse: boolean, version: number): ReadonlyArray<Row> {
+    const changed: ReadonlyArray<readonly [string, unknown]> = version < this.#applied
+      ? this.#older.range(begin, end)
+      : this.#pending.range(begin, end)
     if (changed.length === 0) return this.#base.range(begin, end, limit, reverse)
     // every changed key can hide one row of the base at the most
     const wanted = limit + changed.length
@@ -321,157 +311,145 @@ export class OptimisticStore {
     return out.length > limit ? out.slice(0, limit) : out
   }
 
+  // --- commits ---
+
   #commit(
     running: Running,
     request: CommitRequest,
-    accepted: () => void,
-    clock: Clock.Clock
+    accepted: () => void
   ): Effect.Effect<Uint8Array, BackendError> {
-    return Effect.callback<Uint8Array, BackendError>((resume) => {
-      try {
-        if (this.closed) throw error(new Closed({ message: "the store's scope is closed" }))
-        if (running.stale) throw tooOld("read a state that is gone")
-        this.#checkAge(running, clock.currentTimeMillisUnsafe())
-        if (request.mutations.length === 0) this.#commitRead(running, request, resume)
-        else this.#commitWrite(running, request, accepted, resume)
-      } catch (cause) {
-        if (!(cause instanceof BackendError)) throw cause
-        resume(Effect.fail(cause))
-      }
-    })
+    this.#check(running)
+    const version = running.readVersion ?? this.version
+    if (request.mutations.length === 0) return this.#commitRead(running, request, version)
+    const reads = request.readConflicts.map(toRange)
+    if (this.#log.conflicts(reads, version)) {
+      throw error(new Conflict({ message: "another transaction wrote what this one read: run it again" }))
+    }
+    return this.#commitWrite(running, request, reads, accepted)
   }
 
   /** A commit that writes nothing waits for what it read to be durable (3). */
-  #commitRead(running: Running, request: CommitRequest, resume: Resume): void {
-    const version = running.readVersion ?? this.version
-    this.#arm(request, new Map(), version)
-    if (version <= this.#applied) return resume(Effect.succeed(stampOf(version)))
-    this.#accepted({
-      version,
-      request,
-      writes: new Map(),
-      reads: running.seen,
-      seen: running.seen,
-      done: (failure) => resume(failure === undefined ? Effect.succeed(stampOf(version)) : Effect.fail(failure))
-    })
+  #commitRead(running: Running, request: CommitRequest, version: number): Effect.Effect<Uint8Array, BackendError> {
+    this.#arm(request, this.#expected(request, version))
+    this.#readers.delete(running)
+    if (version <= this.#applied) {
+      this.#trim()
+      return Effect.succeed(stampOf(version))
+    }
+    const seen = running.seen
+    return this.#answer({ version, request, writes: new Map(), reads: seen, seen, isReadOnly: true }, () => {})
   }
 
-  #commitWrite(running: Running, request: CommitRequest, accepted: () => void, resume: Resume): void {
-    if (running.readVersion === undefined && this.#base.look()) this.#foreign()
-    const readVersion = running.readVersion ?? this.version
-    const reads = request.readConflicts.map((range) => ({
-      begin: Keys.toText(range.begin),
-      end: Keys.toText(range.end)
-    }))
-    if (this.#conflicts(reads, readVersion)) {
-      throw error(new Conflict({ message: "another transaction wrote what this one read: run it again" }))
-    }
+  #commitWrite(
+    running: Running,
+    request: CommitRequest,
+    reads: ReadonlyArray<Range>,
+    accepted: () => void
+  ): Effect.Effect<Uint8Array, BackendError> {
     const version = this.version + 1
+    const now = (key: string) => this.#getAt(key, this.version)
     const writes = resolve(
       request,
       version,
-      (key) => this.#getAt(key, this.version),
-      (begin, end) => this.#rangeAt(begin, end, Infinity, false, this.version).map(([key]) => key)
+      now,
+      (begin, end) => this.#rangeAt(begin, end, Infinity, false, this.version)
     )
+    const expected = this.#expected(request, running.readVersion ?? this.version)
+    // nothing below throws: the commit is accepted whole
     this.version = version
     for (const [key, value] of writes) {
-      const changes = this.#window.get(key)
-      if (changes === undefined) this.#window.set(key, [{ version, value }])
+      const changes = this.#pending.get(key)
+      if (changes === undefined) this.#pending.set(key, [{ version, value }])
       else changes.push({ version, value })
     }
-    this.#log.push({ version, ranges: writtenRanges(request, writes) })
+    this.#log.add(version, request, writes)
+    for (const [key, value] of writes) this.#watches.changed(key, value)
+    this.#arm(request, expected, writes)
+    this.#readers.delete(running)
+    return this.#answer({ version, request, writes, reads, seen: running.seen, isReadOnly: false }, accepted)
+  }
+
+  /** Hands an accepted commit on, and waits until it is durable or dropped. */
+  #answer(parts: Omit<Accepted, "done">, accepted: () => void): Effect.Effect<Uint8Array, BackendError> {
+    let exit: Effect.Effect<Uint8Array, BackendError> | undefined
+    let resume: ((effect: Effect.Effect<Uint8Array, BackendError>) => void) | undefined
     const commit: Accepted = {
-      version,
-      request,
-      writes,
-      reads,
-      seen: running.seen,
-      done: (failure) =>
-        resume(failure === undefined ? Effect.succeed(stampOf(commit.version)) : Effect.fail(failure))
+      ...parts,
+      done: (failure) => {
+        // watches of a transaction that does not commit are dropped
+        if (failure !== undefined) { for (const watch of parts.request.watches) watch.onCancel?.() }
+        exit = failure === undefined ? Effect.succeed(stampOf(commit.version)) : Effect.fail(failure)
+        resume?.(exit)
+      }
     }
-    for (const [key, value] of writes) this.#fire(key, value)
-    this.#arm(request, writes, readVersion)
-    this.#running.delete(running)
     this.#accepted(commit)
     accepted()
+    return exit ?? Effect.callback((register) => {
+      if (exit === undefined) resume = register
+      else register(exit)
+    })
   }
 
-  #conflicts(reads: ReadonlyArray<Range>, readVersion: number): boolean {
-    for (let i = this.#log.length - 1; i >= 0; i--) {
-      const commit = this.#log[i]!
-      if (commit.version <= readVersion) return false
-      for (const written of commit.ranges) {
-        for (const read of reads) if (read.begin < written.end && written.begin < read.end) return true
-      }
-    }
-    return false
+  // --- watches ---
+
+  #expected(request: CommitRequest, version: number): ReadonlyArray<Value> {
+    return request.watches.map((watch) => this.#getAt(Keys.toText(watch.key), version))
   }
 
-  #arm(request: CommitRequest, writes: ReadonlyMap<string, Value>, readVersion: number): void {
-    for (const watch of request.watches) {
+  /** Arms the watches of a commit. */
+  #arm(request: CommitRequest, expected: ReadonlyArray<Value>, writes?: ReadonlyMap<string, Value>): void {
+    if (request.watches.length === 0) return
+    request.watches.forEach((watch, index) => {
       const key = Keys.toText(watch.key)
-      const expected = writes.has(key) ? writes.get(key) : this.#getAt(key, readVersion)
-      if (!sameValue(this.#getAt(key, this.version), expected)) {
-        watch.fire()
-        continue
-      }
-      const entry: Watching = { request: watch, expected }
-      const entries = this.#watches.get(key) ?? new Set()
-      this.#watches.set(key, entries.add(entry))
-      watch.onCancel = () => {
-        entries.delete(entry)
-        if (entries.size === 0 && this.#watches.get(key) === entries) this.#watches.delete(key)
-      }
-    }
+      this.#watches.arm(watch, writes?.has(key) ? writes.get(key) : expected[index])
+    })
+    // what others changed while the watches were armed may already be in what they expect
+    if (!this.#lookAtForeign()) return
+    for (const watch of request.watches) fire(watch)
   }
 
-  #fire(key: string, value: Value): void {
-    const entries = this.#watches.get(key)
-    if (entries === undefined) return
-    for (const entry of entries) {
-      if (sameValue(entry.expected, value)) continue
-      entry.request.onCancel?.()
-      entry.request.fire()
+  // --- memory ---
+
+  /** The oldest snapshot that may still be asked for (5). */
+  #oldest(): number {
+    for (const running of this.#readers) {
+      if (!running.isOverdue) return running.readVersion!
+      running.stale = true
+      this.#readers.delete(running)
     }
+    return this.version
   }
 
   #trim(): void {
-    let oldest = this.#applied
-    for (const running of this.#running) {
-      if (running.readVersion !== undefined && !running.stale) oldest = Math.min(oldest, running.readVersion)
+    const oldest = Math.min(this.#oldest(), this.#applied)
+    if (oldest === this.version) {
+      this.#log.clear()
+      this.#older.clear()
+      return
     }
-    let drop = 0
-    while (drop < this.#log.length && this.#log[drop]!.version <= oldest) drop++
-    if (drop > 0) this.#log.splice(0, drop)
-    if (this.#window.size === 0 || oldest < this.#applied) return
-    // nobody asks for anything older than what the base holds
-    if (this.version === this.#applied) this.#window.clear()
+    for (const commit of this.#log.forget(oldest)) {
+      for (const key of commit.keys) {
+        const older = this.#older.get(key)
+        if (older === undefined) continue
+        const kept = older.filter((entry) => entry.until > oldest)
+        if (kept.length === 0) this.#older.delete(key)
+        else if (kept.length < older.length) this.#older.set(key, kept)
+      }
+    }
   }
 }
 
-type Resume = (effect: Effect.Effect<Uint8Array, BackendError>) => void
-
-/** How far a read with a limit saw. */
-const reached = (
-  begin: string,
-  end: string,
-  rows: ReadonlyArray<readonly [string, Uint8Array]>,
-  limit: number,
-  reverse: boolean
-): Range => {
-  if (rows.length < limit) return { begin, end }
-  const last = rows[rows.length - 1]![0]
-  return reverse ? { begin: last, end } : { begin, end: `${last}\0` }
-}
-
-/** What a commit writes, for the conflicts of others: its ranges, and the keys that only the commit could name. */
-const writtenRanges = (request: CommitRequest, writes: ReadonlyMap<string, Value>): ReadonlyArray<Range> => {
-  const ranges = request.writeConflicts.map((range) => ({
-    begin: Keys.toText(range.begin),
-    end: Keys.toText(range.end)
-  }))
-  if (request.mutations.some((mutation) => mutation.op === "versionstampedKey")) {
-    for (const key of writes.keys()) ranges.push({ begin: key, end: `${key}\0` })
-  }
-  return ranges
-}
+/** Runs a step; what it throws is its failure, and a busy base is tried again. */
+const retryBusy = <A>(
+  step: () => Effect.Effect<A, BackendError>,
+  tries = BUSY_TRIES
+): Effect.Effect<A, BackendError> =>
+  Effect.suspend(() => {
+    try {
+      return step()
+    } catch (cause) {
+      if (cause instanceof BackendError) return Effect.fail(cause)
+      if (!(cause instanceof Busy)) throw cause
+      return tries === 0 ? Effect.fail(cause.error) : Effect.andThen(cause.wait, retryBusy(step, tries - 1))
+    }
+  })

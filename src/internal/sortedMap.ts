@@ -73,6 +73,13 @@ export class SortedMap<V> {
     this.#size = 0
   }
 
+  /** All entries in order. The map must not change meanwhile. */
+  *entries(): IterableIterator<readonly [string, V]> {
+    for (const { keys, values } of this.#chunks) {
+      for (let at = 0; at < keys.length; at++) yield [keys[at]!, values[at]!]
+    }
+  }
+
   /** The entries from `begin` (inclusive) to `end` (exclusive), at most `limit`, from the end with `reverse`. */
   range(begin: string, end: string, limit = Infinity, reverse = false): Array<readonly [string, V]> {
     const out: Array<readonly [string, V]> = []

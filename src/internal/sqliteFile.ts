@@ -48,7 +48,9 @@ export const toBackendError = (filename: string, cause: unknown): BackendError.B
   switch (primary) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-      return wrap(new BackendError.Unavailable(fields("another process holds the file's lock: let it finish, or end it")))
+      return wrap(
+        new BackendError.Unavailable(fields("another process holds the file's lock: let it finish, or end it"))
+      )
     case SQLITE_READONLY:
     case SQLITE_PERM:
       return wrap(new BackendError.ReadOnly(fields("the file cannot be written: give the process write access")))
@@ -120,6 +122,7 @@ export class SqliteFile {
   readonly #delete: StatementSync
   readonly #version: StatementSync
   readonly #setVersion: StatementSync
+  readonly #dataVersion: StatementSync
   readonly #statements = new Map<string, StatementSync>()
 
   private constructor(filename: string, db: DatabaseSync) {
@@ -132,7 +135,8 @@ export class SqliteFile {
     this.#delete = db.prepare("DELETE FROM kv WHERE k = ?")
     this.#version = db.prepare("SELECT value FROM meta WHERE name = 'version'")
     this.#setVersion = db.prepare("UPDATE meta SET value = ? WHERE name = 'version'")
-    for (const sql of ["BEGIN", "BEGIN IMMEDIATE", "COMMIT", "ROLLBACK"]) this.#statements.set(sql, db.prepare(sql))
+    this.#dataVersion = db.prepare("PRAGMA data_version")
+    for (const sql of ["BEGIN IMMEDIATE", "COMMIT", "ROLLBACK"]) this.#statements.set(sql, db.prepare(sql))
   }
 
   /** Opens a file, or makes it. Throws a `BackendError`, and then changed nothing. */
@@ -141,7 +145,9 @@ export class SqliteFile {
       const folder = path.dirname(filename)
       if (!fs.existsSync(folder)) {
         throw wrap(
-          new BackendError.InvalidArgument({ message: `${filename}: the folder ${folder} does not exist: make it first` })
+          new BackendError.InvalidArgument({
+            message: `${filename}: the folder ${folder} does not exist: make it first`
+          })
         )
       }
       checkHeader(filename)
@@ -167,7 +173,7 @@ export class SqliteFile {
     }
   }
 
-  execute(sql: "BEGIN" | "BEGIN IMMEDIATE" | "COMMIT" | "ROLLBACK"): void {
+  execute(sql: "BEGIN IMMEDIATE" | "COMMIT" | "ROLLBACK"): void {
     this.attempt(() => this.#statements.get(sql)!.run())
   }
 
@@ -178,6 +184,11 @@ export class SqliteFile {
   /** The version of the newest commit of any process. */
   version(): number {
     return this.attempt(() => (this.#version.get() as { readonly value: number }).value)
+  }
+
+  /** SQLite's count of the commits by other connections, in no relation to `version`. */
+  dataVersion(): number {
+    return this.attempt(() => (this.#dataVersion.get() as { readonly data_version: number }).data_version)
   }
 
   setVersion(version: number): void {

@@ -2,21 +2,24 @@
  * The store of one SQLite file in this process: group commit, and the changes of other processes.
  *
  * Owner: the process holds one store a file, shared by all layers of that file and closed with the last of them. The
- * connection is used by this module alone.
+ * connection is used by this module alone, and never left inside a transaction of SQLite.
  *
  * 1. Accepted commits wait for the flush at the end of the running macrotask. One flush writes all of them in one
  *    `BEGIN IMMEDIATE` and answers them when SQLite has synced it: concurrent commits share a sync.
  * 2. If another process committed meanwhile, each commit's reads are read again within the flush and compared with what
- *    it saw, in order; a commit that saw something else is refused as a conflict, and the others get new versions.
- * 3. A lock that another process holds is tried for again from a timer, for `LOCK_LIMIT_MILLIS`; nothing blocks.
+ *    it saw, in order; a commit that saw something else is refused as a conflict, and the others get new versions. The
+ *    group is taken when the lock is held, so no accepted commit is left that relies on what was refused.
+ * 3. A lock that another process holds is tried for again from a timer, for `LOCK_LIMIT_MILLIS`; nothing blocks. The
+ *    timers are the system's: another process keeps real time whatever `Clock` this one has.
  * 4. If a flush fails, nothing of it is in the file, and all that read it are stale.
- * 5. Reads happen in a read transaction of SQLite, so that they see one state of the file; it ends with the flush, or
- *    when no transaction reads.
+ * 5. `#known` is the file's version as of the newest commit that this process wrote or took notice of with nothing
+ *    pending; only while the file has it do pending commits hold without being looked at again (2).
  */
+import * as Effect from "effect/Effect"
 import * as fs from "node:fs"
-import { BackendError, Closed, Conflict } from "../BackendError.ts"
-import { equalsBytes } from "../Tuple.ts"
-import { type Accepted, OptimisticStore, type Range, resolve, type Seen } from "./optimisticStore.ts"
+import { BackendError, Conflict, TransactionTooOld } from "../BackendError.ts"
+import { type Accepted, resolve, stillHolds, type Value } from "./acceptedCommit.ts"
+import { Busy, OptimisticStore } from "./optimisticStore.ts"
 import { Signals } from "./signals.ts"
 import { isBusy, SqliteFile, toBackendError } from "./sqliteFile.ts"
 
@@ -26,8 +29,17 @@ const LOCK_LIMIT_MILLIS = 10_000
 const LOCK_RETRY_FIRST_MILLIS = 1
 const LOCK_RETRY_LIMIT_MILLIS = 50
 
+/** Readers are locked out only while a file is opened, closed or recovered. */
+const READ_RETRY_MILLIS = 5
+
 /** How late a commit of another process is seen where the file system does not tell. */
 const POLL_MILLIS = 250
+
+const pause = (millis: number): Effect.Effect<void> =>
+  Effect.callback((resume) => {
+    const timer = setTimeout(() => resume(Effect.void), millis)
+    return Effect.sync(() => clearTimeout(timer))
+  })
 
 export class SqliteStore {
   readonly store: OptimisticStore
@@ -36,32 +48,33 @@ export class SqliteStore {
   #pending: Array<Accepted> = []
   #scheduled = false
   #lockTriesSince: number | undefined
-  #retry = 0
-  /** The version of the file when it was last looked at with nothing pending. */
+  #lockTries = 0
   #known: number
+  /** SQLite's own count of the changes by others, at the last look. */
+  #dataVersion: number
   #watcher: fs.FSWatcher | undefined
-  readonly #poll: NodeJS.Timeout
+  #poll: NodeJS.Timeout | undefined
+  #noticing = false
   #drained: Array<() => void> = []
 
   constructor(file: SqliteFile) {
     this.#file = file
+    this.#dataVersion = file.dataVersion()
     this.#known = file.version()
     this.store = new OptimisticStore({
       base: {
-        get: (key) => file.get(key),
-        range: (begin, end, limit, reverse) => file.range(begin, end, limit, reverse),
-        look: () => this.#look()
+        get: (key) => this.#read(() => file.get(key)),
+        range: (begin, end, limit, reverse) => this.#read(() => file.range(begin, end, limit, reverse)),
+        look: () => this.#read(() => this.#look())
       },
       version: this.#known,
       shared: true,
       accepted: (commit) => {
         this.#pending.push(commit)
         this.#schedule()
-      }
+      },
+      watching: (some) => some ? this.#startNoticing() : this.#stopNoticing()
     })
-    this.#watch()
-    this.#poll = setInterval(() => this.#notice(), POLL_MILLIS)
-    this.#poll.unref()
   }
 
   /** Calls back when nothing waits for a flush. */
@@ -72,14 +85,33 @@ export class SqliteStore {
 
   close(): void {
     this.store.closed = true
-    clearInterval(this.#poll)
-    this.#watcher?.close()
-    this.store.failWatches(new BackendError({ reason: new Closed({ message: "the store's scope is closed" }) }))
-    this.#endRead()
+    this.#stopNoticing()
     this.#file.close()
   }
 
-  // --- internal ---
+  // --- reads ---
+
+  #read<A>(run: () => A): A {
+    try {
+      return run()
+    } catch (cause) {
+      const error = toBackendError(this.#file.filename, cause)
+      throw isBusy(error) ? new Busy(error, pause(READ_RETRY_MILLIS)) : error
+    }
+  }
+
+  /** The version that others brought the file to since the last look, if they did. */
+  #look(): number | undefined {
+    const dataVersion = this.#file.dataVersion()
+    if (dataVersion === this.#dataVersion) return undefined
+    const version = this.#file.version()
+    this.#dataVersion = dataVersion
+    // with commits pending, the flush has to find out too (2)
+    if (this.#pending.length === 0) this.#known = version
+    return version
+  }
+
+  // --- the flush ---
 
   #schedule(): void {
     if (this.#scheduled) return
@@ -87,120 +119,82 @@ export class SqliteStore {
     setImmediate(() => this.#flush())
   }
 
-  /** Before a transaction's first read: a fresh view of the file (5). Says whether others changed it. */
-  #look(): boolean {
-    this.#endRead()
-    this.#file.execute("BEGIN")
-    const version = this.#file.version()
-    setImmediate(() => {
-      if (!this.store.closed && !this.store.hasReaders) this.#endRead()
-    })
-    if (version === this.#known) return false
-    // with commits pending, the flush has to know too (2)
-    if (this.#pending.length === 0) {
-      this.#known = version
-      this.store.reset(version)
-    }
-    return true
-  }
-
-  #endRead(): void {
-    if (this.#file.inTransaction) this.#file.execute("COMMIT")
-  }
-
   #flush(): void {
     this.#scheduled = false
     if (this.#pending.length === 0) return
     try {
-      this.#endRead()
       this.#file.execute("BEGIN IMMEDIATE")
     } catch (cause) {
       return this.#locked(toBackendError(this.#file.filename, cause))
     }
     this.#lockTriesSince = undefined
-    this.#retry = 0
+    this.#lockTries = 0
     const commits = this.#pending
     this.#pending = []
     try {
       const version = this.#file.version()
       if (version === this.#known) this.#writeAll(commits)
-      else this.#revalidate(commits, Math.max(version, this.store.version))
+      else this.#revalidate(commits, version)
     } catch (cause) {
       this.#failed(commits, toBackendError(this.#file.filename, cause))
     }
-    for (const callback of this.#drained.splice(0)) this.onDrained(callback)
+    this.#tellDrained()
   }
 
   /** Nobody else committed: all that was accepted holds (1). */
   #writeAll(commits: ReadonlyArray<Accepted>): void {
-    const writes = new Map<string, Uint8Array | undefined>()
+    const writes = new Map<string, Value>()
     for (const commit of commits) for (const [key, value] of commit.writes) writes.set(key, value)
-    if (writes.size === 0) this.#file.execute("ROLLBACK")
-    else {
-      this.store.keepOlder(writes.keys())
-      for (const [key, value] of writes) this.#file.write(key, value)
-      this.#file.setVersion(this.store.version)
-      this.#file.execute("COMMIT")
-      this.#known = this.store.version
-      this.store.applied()
-    }
+    this.store.keepOlder()
+    for (const [key, value] of writes) this.#file.write(key, value)
+    this.#file.setVersion(this.store.version)
+    this.#file.execute("COMMIT")
+    this.#known = this.store.version
+    this.store.applied()
     for (const commit of commits) commit.done(undefined)
   }
 
   /** Others committed: what was read is read again (2). */
-  #revalidate(commits: ReadonlyArray<Accepted>, from: number): void {
-    let version = from
+  #revalidate(commits: ReadonlyArray<Accepted>, fileVersion: number): void {
+    // greater than every version that anybody was told
+    let version = Math.max(fileVersion, this.store.version)
+    const get = (key: string) => this.#file.get(key)
+    const rowsBetween = (begin: string, end: string) => this.#file.range(begin, end, Infinity, false)
     const refused = new Set<Accepted>()
+    let wrote = false
     for (const commit of commits) {
-      if (!commit.reads.every((read) => this.#stillSo(read, commit.seen))) {
-        refused.add(commit)
-        continue
+      if (!stillHolds(commit, rowsBetween)) refused.add(commit)
+      else if (!commit.isReadOnly) {
+        wrote = true
+        commit.version = ++version
+        for (const [key, value] of resolve(commit.request, version, get, rowsBetween)) this.#file.write(key, value)
       }
-      if (commit.writes.size === 0) continue
-      commit.version = ++version
-      const writes = resolve(
-        commit.request,
-        version,
-        (key) => this.#file.get(key),
-        (begin, end) => this.#file.range(begin, end, Infinity, false).map(([key]) => key)
-      )
-      for (const [key, value] of writes) this.#file.write(key, value)
     }
-    this.#file.setVersion(version)
-    this.#file.execute("COMMIT")
-    this.#known = version
+    if (wrote) this.#file.setVersion(version)
+    const dataVersion = this.#file.dataVersion()
+    this.#file.execute(wrote ? "COMMIT" : "ROLLBACK")
+    this.#dataVersion = dataVersion
+    this.#known = wrote ? version : fileVersion
     this.store.reset(version)
-    const conflict = new BackendError({
-      reason: new Conflict({ message: "another process wrote what this transaction read: run it again" })
-    })
-    for (const commit of commits) commit.done(refused.has(commit) ? conflict : undefined)
-  }
-
-  #stillSo(read: Range, seen: ReadonlyArray<Seen>): boolean {
-    const saw = seen.find((one) => one.begin <= read.begin && read.end <= one.end)
-    if (saw === undefined) return false
-    const expected = saw.rows.filter(([key]) => read.begin <= key && key < read.end)
-    const actual = new Map(this.#file.range(read.begin, read.end, Infinity, false))
-    return actual.size === expected.length &&
-      expected.every(([key, value]) => {
-        const now = actual.get(key)
-        return now !== undefined && equalsBytes(now, value)
-      })
+    for (const commit of commits) commit.done(refused.has(commit) ? refusal(commit) : undefined)
   }
 
   #locked(error: BackendError): void {
     const now = performance.now()
     this.#lockTriesSince ??= now
-    if (!isBusy(error) || now - this.#lockTriesSince > LOCK_LIMIT_MILLIS) {
-      this.#lockTriesSince = undefined
-      const commits = this.#pending
-      this.#pending = []
-      this.#failed(commits, error)
-      for (const callback of this.#drained.splice(0)) callback()
+    if (isBusy(error) && now - this.#lockTriesSince <= LOCK_LIMIT_MILLIS) {
+      this.#scheduled = true
+      const longest = Math.min(LOCK_RETRY_LIMIT_MILLIS, LOCK_RETRY_FIRST_MILLIS * 2 ** this.#lockTries++)
+      // two processes that took turns at the same pace would meet again and again
+      setTimeout(() => this.#flush(), Math.random() * longest)
       return
     }
-    this.#scheduled = true
-    setTimeout(() => this.#flush(), Math.min(LOCK_RETRY_LIMIT_MILLIS, LOCK_RETRY_FIRST_MILLIS * 2 ** this.#retry++))
+    this.#lockTriesSince = undefined
+    this.#lockTries = 0
+    const commits = this.#pending
+    this.#pending = []
+    this.#failed(commits, error)
+    this.#tellDrained()
   }
 
   #failed(commits: ReadonlyArray<Accepted>, error: BackendError): void {
@@ -212,25 +206,64 @@ export class SqliteStore {
     }
   }
 
-  #watch(): void {
+  #tellDrained(): void {
+    for (const callback of this.#drained.splice(0)) this.onDrained(callback)
+  }
+
+  // --- changes by others, while somebody watches a key ---
+
+  #startNoticing(): void {
+    this.#poll ??= setInterval(() => {
+      if (this.#watcher === undefined) this.#watchFile()
+      this.#notice()
+    }, POLL_MILLIS)
+    this.#watchFile()
+  }
+
+  #stopNoticing(): void {
+    clearInterval(this.#poll)
+    this.#poll = undefined
+    this.#forgetWatcher()
+  }
+
+  #watchFile(): void {
+    if (this.#watcher !== undefined) return
     try {
-      this.#watcher = fs.watch(`${this.#file.filename}-wal`, () => this.#notice())
-      this.#watcher.unref()
-      // the poll notices what the watcher no longer can
-      this.#watcher.on("error", () => this.#watcher?.close())
+      this.#watcher = fs.watch(`${this.#file.filename}-wal`, { persistent: false }, (event) => {
+        // the file went away: the poll watches the next one
+        if (event === "rename") this.#forgetWatcher()
+        this.#noticeSoon()
+      })
+      this.#watcher.on("error", () => this.#forgetWatcher())
     } catch {
-      this.#watcher = undefined
+      // no file yet, or none that can be watched: the poll notices
     }
   }
 
-  /** Another process may have committed: those who watch a key are told. */
+  #forgetWatcher(): void {
+    this.#watcher?.close()
+    this.#watcher = undefined
+  }
+
+  /** One look for all events of a macrotask. */
+  #noticeSoon(): void {
+    if (this.#noticing) return
+    this.#noticing = true
+    setImmediate(() => {
+      this.#noticing = false
+      this.#notice()
+    })
+  }
+
   #notice(): void {
-    if (this.store.closed || this.store.watchedKeys === 0 || this.#pending.length > 0 || this.store.hasReaders) return
-    try {
-      this.#look()
-      this.#endRead()
-    } catch {
-      // the next transaction meets the same failure and reports it to whoever runs it
-    }
+    if (!this.store.closed) this.store.lookAgain()
   }
 }
+
+/** A commit that writes nothing does not conflict: it read what is gone. */
+const refusal = (commit: Accepted): BackendError =>
+  new BackendError({
+    reason: commit.isReadOnly
+      ? new TransactionTooOld({ message: "another process wrote what this transaction relied on: run it again" })
+      : new Conflict({ message: "another process wrote what this transaction read: run it again" })
+  })
