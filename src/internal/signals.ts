@@ -14,8 +14,8 @@ export class Signals {
   notify(key: string): void {
     const listeners = this.#listeners.get(key)
     if (listeners === undefined) return
-    // a listener may remove itself, and a set is safe to change while it is walked
-    for (const listener of listeners) listener()
+    // a listener may add itself again while this runs: each that is here now is called once
+    for (const listener of Array.from(listeners)) listener()
   }
 
   /** Adds a listener; the function it returns removes it. */
