@@ -15,19 +15,20 @@ import { Backend } from "./Backend.ts"
 import { BackendError, InvalidArgument, isBackendError } from "./BackendError.ts"
 import * as Directory from "./internal/directory.ts"
 import { isBusy, SqliteFile } from "./internal/sqliteFile.ts"
-import { SqliteStore } from "./internal/sqliteStore.ts"
+import { pause, SqliteStore } from "./internal/sqliteStore.ts"
 
-/** How long a file that another process is just making is tried again, and how often. */
-const OPEN_RETRIES = 200
+/** A file that another process is just making or recovering is tried again, this often. */
+const OPEN_RETRIES = 500
 const OPEN_RETRY_MILLIS = 10
 
 interface Shared {
+  readonly file: string
   readonly store: SqliteStore
   layers: number
 }
 
-/** The open files of this process, by real path. */
-const open = new Map<string, Shared>()
+/** The open files of this process, by real path: one connection each. */
+const files = new Map<string, Shared>()
 
 const realPath = (filename: string): string => {
   const absolute = path.resolve(filename)
@@ -39,30 +40,35 @@ const realPath = (filename: string): string => {
   }
 }
 
-const acquire = (filename: string): Effect.Effect<Shared, BackendError> =>
+const acquire = (filename: string, tries = OPEN_RETRIES): Effect.Effect<Shared, BackendError> =>
   Effect.suspend(() => {
     const file = realPath(filename)
-    const shared = open.get(file)
-    if (shared !== undefined) {
-      shared.layers++
-      return Effect.succeed(shared)
+    let shared = files.get(file)
+    if (shared === undefined) {
+      try {
+        shared = { file, store: new SqliteStore(SqliteFile.open(file)), layers: 0 }
+      } catch (cause) {
+        if (!isBackendError(cause)) return Effect.die(cause)
+        return tries > 0 && isBusy(cause)
+          ? Effect.andThen(pause(OPEN_RETRY_MILLIS), acquire(filename, tries - 1))
+          : Effect.fail(cause)
+      }
+      files.set(file, shared)
     }
-    try {
-      const opened: Shared = { store: new SqliteStore(SqliteFile.open(file)), layers: 1 }
-      open.set(file, opened)
-      return Effect.succeed(opened)
-    } catch (cause) {
-      return isBackendError(cause) ? Effect.fail(cause) : Effect.die(cause)
-    }
+    shared.layers++
+    return Effect.succeed(shared)
   })
 
-const release = (filename: string, shared: Shared): Effect.Effect<void> =>
+/** Waits for what was accepted, then closes the file unless another layer has come to use it. */
+const release = (shared: Shared): Effect.Effect<void> =>
   Effect.callback<void>((resume) => {
     shared.layers--
     if (shared.layers > 0) return resume(Effect.void)
-    open.delete(realPath(filename))
     shared.store.onDrained(() => {
-      shared.store.close()
+      if (shared.layers === 0 && files.get(shared.file) === shared) {
+        files.delete(shared.file)
+        shared.store.close()
+      }
       resume(Effect.void)
     })
   })
@@ -80,7 +86,7 @@ export const layer = (options: { readonly filename: string }): Layer.Layer<Backe
     Backend,
     Effect.gen(function*() {
       const filename: unknown = options.filename
-      if (typeof filename !== "string" || filename === "" || filename === ":memory:") {
+      if (typeof filename !== "string" || filename === "" || filename === ":memory:" || filename.includes("\0")) {
         return yield* new BackendError({
           reason: new InvalidArgument({
             message: `SqliteBackend.layer: the filename must be the path of a file, not ${
@@ -89,13 +95,7 @@ export const layer = (options: { readonly filename: string }): Layer.Layer<Backe
           })
         })
       }
-      const { store } = yield* Effect.acquireRelease(
-        Effect.retry(acquire(filename), {
-          times: OPEN_RETRIES,
-          while: (error) => isBusy(error) ? Effect.as(Effect.sleep(OPEN_RETRY_MILLIS), true) : Effect.succeed(false)
-        }),
-        (shared) => release(filename, shared)
-      )
+      const { store } = yield* Effect.acquireRelease(acquire(filename), release)
       const session = yield* Effect.acquireRelease(
         Effect.sync(() => store.store.open()),
         (opened) => Effect.sync(() => opened.close())

@@ -363,7 +363,6 @@ export class OptimisticStore {
       else changes.push({ version, value })
     }
     this.#log.add(version, request, writes)
-    for (const [key, value] of writes) this.#watches.changed(key, value)
     this.#arm(request, expected, writes)
     this.#readers.delete(running)
     return this.#answer({ version, request, writes, reads, seen: running.seen, isReadOnly: false }, accepted)
@@ -383,7 +382,9 @@ export class OptimisticStore {
       }
     }
     this.#accepted(commit)
+    // whoever is woken runs at once, and may commit: the commit before it must be in its place
     accepted()
+    for (const [key, value] of parts.writes) this.#watches.changed(key, value)
     return exit ?? Effect.callback((register) => {
       if (exit === undefined) resume = register
       else register(exit)

@@ -98,17 +98,18 @@ const checkHeader = (filename: string): void => {
   if (header.length < HEADER_BYTES || header.toString("latin1", 0, 16) !== MAGIC) {
     throw foreign(filename, "is no SQLite database")
   }
-  const application = header.readUInt32BE(68)
-  const format = header.readUInt32BE(60)
+  checkOwner(filename, header.readUInt32BE(68), header.readUInt32BE(60))
+}
+
+const checkOwner = (filename: string, application: number, format: number): void => {
   if (application !== APPLICATION_ID) throw foreign(filename, "is a database of another program")
-  if (format > FORMAT) {
-    throw wrap(
-      new BackendError.NewerFormat({
-        message: `${filename} has format ${format}, and this version reads up to ${FORMAT}: update effect-dgen. ` +
-          "It was not changed"
-      })
-    )
-  }
+  if (format <= FORMAT) return
+  throw wrap(
+    new BackendError.NewerFormat({
+      message: `${filename} has format ${format}, and this version reads up to ${FORMAT}: update effect-dgen. ` +
+        "It was not changed"
+    })
+  )
 }
 
 /** The connection to one file. */
@@ -153,7 +154,7 @@ export class SqliteFile {
       checkHeader(filename)
       const db = new DatabaseSync(filename, { timeout: 0 })
       try {
-        prepareFile(db)
+        prepareFile(filename, db)
         return new SqliteFile(filename, db)
       } catch (cause) {
         db.close()
@@ -216,20 +217,30 @@ export class SqliteFile {
 
 const bytes = (key: string): Buffer => Buffer.from(key, "latin1")
 
+const pragma = (db: DatabaseSync, name: string): number =>
+  Number(Object.values(db.prepare(`PRAGMA ${name}`).get() ?? {})[0])
+
 /** Makes the tables where there are none; the header says whose they are before anything else is in the file. */
-const prepareFile = (db: DatabaseSync): void => {
-  const { application_id: application } = db.prepare("PRAGMA application_id").get() as { application_id: number }
-  if (application !== APPLICATION_ID) {
+const prepareFile = (filename: string, db: DatabaseSync): void => {
+  if (pragma(db, "page_count") === 0) {
     db.exec("BEGIN IMMEDIATE")
-    db.exec("CREATE TABLE IF NOT EXISTS kv (k BLOB PRIMARY KEY, v BLOB NOT NULL) WITHOUT ROWID")
-    db.exec("CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID")
-    db.exec("INSERT OR IGNORE INTO meta VALUES ('version', 1)")
-    db.exec(`PRAGMA application_id = ${APPLICATION_ID}`)
-    db.exec(`PRAGMA user_version = ${FORMAT}`)
+    // another process may have been quicker
+    if (pragma(db, "application_id") !== APPLICATION_ID) {
+      db.exec("CREATE TABLE kv (k BLOB PRIMARY KEY, v BLOB NOT NULL) WITHOUT ROWID")
+      db.exec("CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID")
+      db.exec("INSERT INTO meta VALUES ('version', 1)")
+      db.exec(`PRAGMA application_id = ${APPLICATION_ID}`)
+      db.exec(`PRAGMA user_version = ${FORMAT}`)
+    }
     db.exec("COMMIT")
   }
+  // the newest header may lie in the log, where the file's first bytes do not show it
+  checkOwner(filename, pragma(db, "application_id"), pragma(db, "user_version"))
   db.exec("PRAGMA journal_mode = WAL")
   db.exec("PRAGMA synchronous = FULL")
+  // where a plain sync does not reach the disk's platter (macOS)
+  db.exec("PRAGMA fullfsync = 1")
+  db.exec("PRAGMA checkpoint_fullfsync = 1")
   // a file that can be read but not written is found out now, not at the first commit
   db.exec("BEGIN IMMEDIATE")
   db.exec("ROLLBACK")

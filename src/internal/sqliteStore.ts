@@ -21,7 +21,7 @@ import { BackendError, Conflict, TransactionTooOld } from "../BackendError.ts"
 import { type Accepted, resolve, stillHolds, type Value } from "./acceptedCommit.ts"
 import { Busy, OptimisticStore } from "./optimisticStore.ts"
 import { Signals } from "./signals.ts"
-import { isBusy, SqliteFile, toBackendError } from "./sqliteFile.ts"
+import { isBusy, type SqliteFile, toBackendError } from "./sqliteFile.ts"
 
 /** Longer than any flush of another process, shorter than a call's patience. */
 const LOCK_LIMIT_MILLIS = 10_000
@@ -35,7 +35,8 @@ const READ_RETRY_MILLIS = 5
 /** How late a commit of another process is seen where the file system does not tell. */
 const POLL_MILLIS = 250
 
-const pause = (millis: number): Effect.Effect<void> =>
+/** Waits in real time: another process keeps no other. */
+export const pause = (millis: number): Effect.Effect<void> =>
   Effect.callback((resume) => {
     const timer = setTimeout(() => resume(Effect.void), millis)
     return Effect.sync(() => clearTimeout(timer))

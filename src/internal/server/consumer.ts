@@ -45,7 +45,6 @@ type Batch =
     readonly _tag: "Done"
     readonly state: unknown
     readonly actions: ReadonlyArray<ReadonlyArray<ActionRequest>>
-    readonly stop: string | undefined
   }
 
 /** How many messages the next batches take, and which message runs alone (2, 3). */
@@ -91,7 +90,9 @@ const batchBody = (server: Server, pace: Pace, seen: Array<DurableQueue.Item>) =
       (error) => crashOf("state", error, logs, taken.length === 1 ? 0 : undefined)
     )
     state.onCommit.push(() => logs.release())
-    return { _tag: "Done", state: current, actions, stop: stopReason } as Batch
+    // before the answers: who has one finds the handle stopped
+    if (stopReason !== undefined) state.onCommit.unshift(() => stop(server, stopReason))
+    return { _tag: "Done", state: current, actions } as Batch
   })
 
 const crashOf = (tag: string, error: unknown, logs: HeldLogs, index?: number): Crash =>
@@ -146,7 +147,6 @@ const turn = (server: Server, pace: Pace): Effect.Effect<Armed | undefined, Cras
           if (pace.suspect !== undefined && seen.some((item) => stampOf(item) === pace.suspect!.stamp)) {
             pace.suspect = undefined
           }
-          if (batch.stop !== undefined) stop(server, batch.stop)
           return Effect.as(runActions(server, batch.actions, batch.state), undefined)
         }
       }

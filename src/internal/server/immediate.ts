@@ -45,15 +45,15 @@ const body = (server: Server, input: Incoming, inline: boolean) =>
     if (inline && answer === undefined) return undefined
     yield* Effect.mapError(save(server, state, loaded, handled.state), wrong)
     state.onCommit.push(() => logs.release())
+    // before the answer: who has it finds the handle stopped
+    if (handled.stopped) state.onCommit.push(() => stop(server, String(handled.stop)))
     return { handled, answer } as Ran
   })
 
-const after = (server: Server, ran: Ran): Effect.Effect<void> => {
-  if (ran.handled.stopped) stop(server, String(ran.handled.stop))
-  return ran.handled.actions.length === 0
+const after = (server: Server, ran: Ran): Effect.Effect<void> =>
+  ran.handled.actions.length === 0
     ? Effect.void
     : runActions(server, [ran.handled.actions], ran.handled.state)
-}
 
 /** Runs a call inline. Succeeds with the bytes of its answer, or with `undefined` when it has to be queued (2). */
 export const runInline = (
