@@ -9,7 +9,11 @@ export const text = (value: Uint8Array | undefined): string | undefined =>
   value === undefined ? undefined : Buffer.from(value).toString("latin1")
 export const point = (key: string): Backend.KeyRange => ({ begin: bytes(key), end: bytes(`${key}\0`) })
 export const between = (begin: string, end: string): Backend.KeyRange => ({ begin: bytes(begin), end: bytes(end) })
-export const put = (key: string, value: string): Backend.Mutation => ({ op: "set", key: bytes(key), value: bytes(value) })
+export const put = (key: string, value: string): Backend.Mutation => ({
+  op: "set",
+  key: bytes(key),
+  value: bytes(value)
+})
 export const clear = (key: string): Backend.Mutation => ({ op: "clear", key: bytes(key) })
 
 const writeConflict = (mutation: Backend.Mutation): ReadonlyArray<Backend.KeyRange> =>

@@ -46,8 +46,10 @@ describe("OptimisticStore", () => {
       const backend = yield* make(store)
       const key = () => String.fromCharCode(97 + random(12))
       let now = new Map<string, string>()
-      const open: Array<{ readonly driver: typeof backend extends { begin: Effect.Effect<infer D, any> } ? D : never
-        readonly copy: ReadonlyMap<string, string> }> = []
+      const open: Array<{
+        readonly driver: typeof backend extends { begin: Effect.Effect<infer D, any> } ? D : never
+        readonly copy: ReadonlyMap<string, string>
+      }> = []
       for (let step = 0; step < 3_000; step++) {
         const what = random(10)
         if (what < 2 && open.length < 8) {
@@ -63,7 +65,9 @@ describe("OptimisticStore", () => {
             const kind = random(5)
             if (kind === 0) {
               const end = key()
-              for (const k of next.keys()) if (one <= k && k < end) next.delete(k)
+              for (const k of next.keys()) {
+                if (one <= k && k < end) next.delete(k)
+              }
               return { op: "clearRange" as const, ...between(one, end) }
             }
             if (kind === 1) {
@@ -126,8 +130,10 @@ describe("OptimisticStore", () => {
       const holder = yield* backend.begin
       yield* holder.readVersion
       yield* write(backend, put("a", "1"))
-      const seen = yield* within(backend, (driver) =>
-        Effect.andThen(get(driver, "a"), outcome(commit(driver, [put("b", "1")], { reads: [point("a")] }))))
+      const seen = yield* within(
+        backend,
+        (driver) => Effect.andThen(get(driver, "a"), outcome(commit(driver, [put("b", "1")], { reads: [point("a")] })))
+      )
       assert.strictEqual(seen, "success")
       assert.strictEqual(yield* outcome(commit(holder, [], { reads: [point("a")] })), "success")
       holder.close()
