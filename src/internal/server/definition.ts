@@ -62,8 +62,13 @@ export interface Info<Payload> {
   readonly payload: Payload
 }
 
-/** Any message of a protocol. */
-export type AnyMessage = Call<any, any, any> | Cast<any> | Info<any>
+/**
+ * Any message of a protocol. It says nothing of the types inside: as a bound with `any` in it, it would be what an
+ * omitted `error` is inferred from, and that error would be `any` instead of `never`.
+ */
+export interface AnyMessage {
+  readonly [MessageTypeId]: "call" | "cast" | "info"
+}
 
 export type Messages = { readonly [tag: string]: AnyMessage }
 export type Actions = { readonly [tag: string]: PureSchema | PureFields }
