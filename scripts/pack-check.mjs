@@ -1,0 +1,87 @@
+// The package as a user gets it: packed, checked by publint and attw, installed into a project of its own, compiled
+// there with every declaration checked, and run.
+import { spawnSync } from "node:child_process"
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+
+const folder = mkdtempSync(join(tmpdir(), "effect-dgen-pack-"))
+
+const run = (title, command, args, cwd = process.cwd()) => {
+  const result = spawnSync(command, args, { cwd, encoding: "utf8" })
+  if (result.status === 0) return result.stdout
+  console.error(`${title} failed\n${result.stdout}\n${result.stderr}`)
+  rmSync(folder, { recursive: true, force: true })
+  process.exit(1)
+}
+
+run("the build", "tsc", ["-b", "tsconfig.src.json"])
+run("npm pack", "npm", ["pack", "--pack-destination", folder, "--loglevel=error"])
+const tarball = join(folder, readdirSync(folder).find((name) => name.endsWith(".tgz")))
+run("publint", "publint", [tarball, "--strict"])
+run("attw", "attw", [tarball, "--profile", "esm-only"])
+
+const consumer = join(folder, "consumer")
+mkdirSync(consumer)
+writeFileSync(join(consumer, "package.json"), JSON.stringify({ name: "consumer", type: "module", private: true }))
+const { devDependencies } = JSON.parse(readFileSync("package.json", "utf8"))
+const beside = ["effect", "@types/node"].map((name) => `${name}@${devDependencies[name]}`)
+run("npm install", "npm", ["install", "--no-audit", "--no-fund", "--loglevel=error", tarball, ...beside], consumer)
+writeFileSync(
+  join(consumer, "tsconfig.json"),
+  JSON.stringify({
+    compilerOptions: {
+      target: "ES2024",
+      module: "NodeNext",
+      strict: true,
+      exactOptionalPropertyTypes: true,
+      skipLibCheck: false,
+      noEmit: true,
+      types: ["node"]
+    },
+    include: ["main.ts"]
+  })
+)
+writeFileSync(
+  join(consumer, "main.ts"),
+  `import { Effect, Layer, Schema } from "effect"
+import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
+import * as Tuple from "effect-dgen/Tuple"
+
+class Counter extends DgenServer.Service<Counter>()("Counter", {
+  state: Schema.Struct({ count: Schema.Int }),
+  messages: { Add: DgenServer.call({ payload: { by: Schema.Int }, success: Schema.Int }) }
+}) {}
+
+const behaviour = Counter.behaviour({
+  init: Effect.succeed({ count: 0 }),
+  handlers: { Add: ({ by }, state) => DgenServer.reply(state.count + by, { count: state.count + by }) }
+})
+
+const live = Counter.layer(behaviour).pipe(
+  Layer.provide(Tenant.layer(["consumer"])),
+  Layer.provide(MemoryBackend.layer)
+)
+
+const program = Effect.flatMap(Counter, (counter) => counter.call("Add", { by: 41 })).pipe(Effect.provide(live))
+console.log(await Effect.runPromise(program), Tuple.unpack(Tuple.pack(["ok"]))[0])
+`
+)
+run("compiling the consumer", "tsc", ["-p", "."], consumer)
+const printed = run("running the consumer", "node", ["main.ts"], consumer).trim()
+if (printed !== "41 ok") {
+  console.error(`the consumer printed ${JSON.stringify(printed)}`)
+  process.exit(1)
+}
+for (const blocked of ["effect-dgen/internal/keys", "effect-dgen/index"]) {
+  const probe = spawnSync("node", ["--input-type=module", "-e", `await import(${JSON.stringify(blocked)})`], {
+    cwd: consumer,
+    encoding: "utf8"
+  })
+  if (!probe.stderr.includes("ERR_PACKAGE_PATH_NOT_EXPORTED")) {
+    console.error(`${blocked} can be imported, and must not`)
+    process.exit(1)
+  }
+}
+rmSync(folder, { recursive: true, force: true })
+console.log("the package installs, compiles and runs")
