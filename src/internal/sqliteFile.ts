@@ -70,6 +70,9 @@ export const toBackendError = (filename: string, cause: unknown): BackendError.B
   if (code === "EROFS" || code === "EACCES" || code === "EPERM") {
     return wrap(new BackendError.ReadOnly(fields("the file cannot be written: give the process write access")))
   }
+  if (code === "EISDIR" || code === "ENOTDIR") {
+    return wrap(new BackendError.InvalidArgument(fields("a folder is in the file's place: choose another filename")))
+  }
   return wrap(new BackendError.Unavailable(fields("the store failed")))
 }
 
