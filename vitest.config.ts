@@ -3,6 +3,9 @@ import { defineConfig } from "vitest/config"
 
 const src = path.join(import.meta.dirname, "src")
 
+/** Where a report for programs goes, besides the one for people. */
+const report = process.env.VITEST_JSON
+
 export default defineConfig({
   resolve: {
     alias: [
@@ -14,6 +17,7 @@ export default defineConfig({
     include: ["test/**/*.test.ts"],
     maxWorkers: 2,
     testTimeout: 30_000,
-    retry: 0
+    retry: 0,
+    reporters: report === undefined ? ["default"] : ["default", ["json", { outputFile: report }]]
   }
 })

@@ -98,7 +98,9 @@ const memory = Effect.gen(function*() {
     return process.memoryUsage().heapUsed
   })
   const visit = (i: number) =>
-    Effect.scoped(Effect.flatMap(Counter.start(behaviour, { tuid: ["many", i] }), (server) => server.call("Add", { by: 1 })))
+    Effect.scoped(
+      Effect.flatMap(Counter.start(behaviour, { tuid: ["many", i] }), (server) => server.call("Add", { by: 1 }))
+    )
   yield* Effect.forEach(Array.from({ length: 200 }, (_, i) => -i - 1), visit, { concurrency: 32, discard: true })
   const before = yield* collect
   const millis = yield* time(

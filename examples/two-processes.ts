@@ -69,4 +69,5 @@ const publisher = Effect.gen(function*() {
   fs.rmSync(folder, { recursive: true })
 })
 
-await Effect.runPromise(process.argv[2] === undefined ? publisher : consumer(process.argv[2]))
+const run = process.argv[2] === undefined ? Effect.asVoid(publisher) : consumer(process.argv[2])
+await Effect.runPromise<void, unknown>(run)

@@ -28,8 +28,8 @@ import {
   type CallTimeout,
   type DefinitionMismatch,
   type HandlerCrashed,
-  type InvalidPayload,
   InvalidOption,
+  type InvalidPayload,
   type InvalidTuid,
   type PayloadTooLarge,
   type ServerKilled,
@@ -44,8 +44,6 @@ import type { Tenant } from "./Tenant.ts"
 import type { Transaction } from "./Transaction.ts"
 import type * as Tuple from "./Tuple.ts"
 
-export type { ActionRequest, At, Halt, NoReply, Reply, Stop } from "./internal/server/outcome.ts"
-export { halt } from "./internal/server/outcome.ts"
 export type { Call, Cast, HandlerContext, Info } from "./internal/server/definition.ts"
 export {
   CallTimeout,
@@ -60,6 +58,8 @@ export {
   ServerStopped,
   UnknownMessage
 } from "./internal/server/errors.ts"
+export type { ActionRequest, At, Halt, NoReply, Reply, Stop } from "./internal/server/outcome.ts"
+export { halt } from "./internal/server/outcome.ts"
 
 /**
  * What a cast can fail with. Nothing was written then.
@@ -404,8 +404,10 @@ const makeBehaviour = (
   const missing = [...definition.messages.keys()].filter((tag) => !Predicate.isFunction(input.handlers[tag]))
   if (missing.length > 0) throw new TypeError(`${definition.name}: there is no handler for ${missing.join(", ")}`)
   const init = (options: { readonly tuid: Tuple.Tuple }): Effect.Effect<Model.Initial, unknown, Transaction> =>
-    Effect.map(Predicate.isFunction(input.init) ? input.init(options) : input.init, (first: any) =>
-      Predicate.isTagged(first, "At") ? first as any : { tuid: undefined, state: first })
+    Effect.map(
+      Predicate.isFunction(input.init) ? input.init(options) : input.init,
+      (first: any) => Predicate.isTagged(first, "At") ? first as any : { tuid: undefined, state: first }
+    )
   return { definition, init, handlers: new Map(Object.entries(input.handlers)) }
 }
 

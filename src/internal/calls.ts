@@ -16,6 +16,7 @@ import * as Exit from "effect/Exit"
 import * as Latch from "effect/Latch"
 import type * as Scope from "effect/Scope"
 import type { KeyValue } from "../Backend.ts"
+import type { BackendError } from "../BackendError.ts"
 import { Transaction } from "../Transaction.ts"
 import * as Tuple from "../Tuple.ts"
 import * as Keys from "./keys.ts"
@@ -120,7 +121,7 @@ export class Calls {
   }
 
   /** One look: takes the answers that are there, or waits for the bell. */
-  get #look(): Effect.Effect<void, unknown> {
+  get #look(): Effect.Effect<void, BackendError> {
     const { begin, end } = Tuple.range([], answerPrefix(this.#target.prefix, this.#instance))
     const key = bellKey(this.#target.prefix, this.#instance)
     const read = Effect.flatMap(

@@ -31,7 +31,10 @@ export const ledger = (runs: (item: string) => void = () => {}) =>
         if (item === "refused") return yield* new Refused({ item })
         const items = [...state.items, item]
         if (item === "crash action") {
-          return DgenServer.reply(items.length, { items }, [Ledger.action("Crash", {}), Ledger.action("Told", { item })])
+          return DgenServer.reply(items.length, { items }, [
+            Ledger.action("Crash", {}),
+            Ledger.action("Told", { item })
+          ])
         }
         if (item === "halt") {
           return DgenServer.reply(items.length, { items }, [Ledger.action("Halt", {}), Ledger.action("Told", { item })])
@@ -46,8 +49,7 @@ export const ledger = (runs: (item: string) => void = () => {}) =>
           if (attempt < until) throw new Error("poison")
           return DgenServer.reply(attempt, { items: [...state.items, `poison ${attempt}`] })
         }),
-      Impure: (_, state) =>
-        Effect.as(Effect.promise(() => new Promise(() => {})), DgenServer.reply(undefined, state)),
+      Impure: (_, state) => Effect.as(Effect.promise(() => new Promise(() => {})), DgenServer.reply(undefined, state)),
       WrongReply: (_, state) => DgenServer.reply("text" as unknown as number, { items: [...state.items, "wrong"] }),
       Silent: (_, state) => DgenServer.noReply(state),
       Leave: (_, state) => DgenServer.stop("it was time", { items: [...state.items, "left"] }),
@@ -60,7 +62,9 @@ export const ledger = (runs: (item: string) => void = () => {}) =>
     }
   })
 
-export const ledgerActions = (told: (item: string, state: { readonly items: ReadonlyArray<string> }) => void = () => {}) =>
+export const ledgerActions = (
+  told: (item: string, state: { readonly items: ReadonlyArray<string> }) => void = () => {}
+) =>
   Ledger.actionsLayer({
     Told: ({ item }, state) => Effect.sync(() => told(item, state)),
     Crash: () => Effect.die(new Error("the action crashed")),

@@ -79,7 +79,8 @@ export type CastTag<M> = { [T in keyof M]: M[T] extends Cast<any> ? T : never }[
 export type InfoTag<M> = { [T in keyof M]: M[T] extends Info<any> ? T : never }[keyof M] & string
 
 export type PayloadOf<Message> = Message extends { readonly payload: infer P } ? PayloadType<P> : never
-export type SuccessOf<Message> = Message extends Call<any, infer S, any> ? S extends Schema.Constraint ? S["Type"] : never
+export type SuccessOf<Message> = Message extends Call<any, infer S, any> ?
+  S extends Schema.Constraint ? S["Type"] : never
   : never
 export type ErrorOf<Message> = Message extends Call<any, any, infer E> ? E extends Schema.Constraint ? E["Type"] : never
   : never

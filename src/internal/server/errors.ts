@@ -26,11 +26,13 @@ export class CallTimeout extends Schema.TaggedError<CallTimeout>("effect-dgen/Dg
  * @since 0.1.0
  * @category errors
  */
-export class HandlerCrashed extends Schema.TaggedError<HandlerCrashed>("effect-dgen/DgenServer/HandlerCrashed")("HandlerCrashed", {
-  server: Schema.String,
-  tag: Schema.String,
-  cause: Schema.String
-}) {
+export class HandlerCrashed
+  extends Schema.TaggedError<HandlerCrashed>("effect-dgen/DgenServer/HandlerCrashed")("HandlerCrashed", {
+    server: Schema.String,
+    tag: Schema.String,
+    cause: Schema.String
+  })
+{
   override get message(): string {
     return `${this.server}: the handler of "${this.tag}" crashed: ${this.cause}`
   }
@@ -42,10 +44,12 @@ export class HandlerCrashed extends Schema.TaggedError<HandlerCrashed>("effect-d
  * @since 0.1.0
  * @category errors
  */
-export class ServerStopped extends Schema.TaggedError<ServerStopped>("effect-dgen/DgenServer/ServerStopped")("ServerStopped", {
-  server: Schema.String,
-  reason: Schema.String
-}) {
+export class ServerStopped
+  extends Schema.TaggedError<ServerStopped>("effect-dgen/DgenServer/ServerStopped")("ServerStopped", {
+    server: Schema.String,
+    reason: Schema.String
+  })
+{
   override get message(): string {
     return `${this.server}: stopped in this process: ${this.reason}. Its state and queue stay: start it again`
   }
@@ -57,9 +61,11 @@ export class ServerStopped extends Schema.TaggedError<ServerStopped>("effect-dge
  * @since 0.1.0
  * @category errors
  */
-export class ServerKilled extends Schema.TaggedError<ServerKilled>("effect-dgen/DgenServer/ServerKilled")("ServerKilled", {
-  server: Schema.String
-}) {
+export class ServerKilled
+  extends Schema.TaggedError<ServerKilled>("effect-dgen/DgenServer/ServerKilled")("ServerKilled", {
+    server: Schema.String
+  })
+{
   override get message(): string {
     return `${this.server}: has no state in the store any more. Start it to initialise it again`
   }
@@ -71,12 +77,14 @@ export class ServerKilled extends Schema.TaggedError<ServerKilled>("effect-dgen/
  * @since 0.1.0
  * @category errors
  */
-export class PayloadTooLarge extends Schema.TaggedError<PayloadTooLarge>("effect-dgen/DgenServer/PayloadTooLarge")("PayloadTooLarge", {
-  server: Schema.String,
-  tag: Schema.String,
-  bytes: Schema.Number,
-  limitBytes: Schema.Number
-}) {
+export class PayloadTooLarge
+  extends Schema.TaggedError<PayloadTooLarge>("effect-dgen/DgenServer/PayloadTooLarge")("PayloadTooLarge", {
+    server: Schema.String,
+    tag: Schema.String,
+    bytes: Schema.Number,
+    limitBytes: Schema.Number
+  })
+{
   override get message(): string {
     return `${this.server}: "${this.tag}" has ${this.bytes} bytes, and at most ${this.limitBytes} fit: send a reference to the data instead`
   }
@@ -88,14 +96,18 @@ export class PayloadTooLarge extends Schema.TaggedError<PayloadTooLarge>("effect
  * @since 0.1.0
  * @category errors
  */
-export class InvalidPayload extends Schema.TaggedError<InvalidPayload>("effect-dgen/DgenServer/InvalidPayload")("InvalidPayload", {
-  server: Schema.String,
-  tag: Schema.String,
-  field: Schema.String,
-  problem: Schema.String
-}) {
+export class InvalidPayload
+  extends Schema.TaggedError<InvalidPayload>("effect-dgen/DgenServer/InvalidPayload")("InvalidPayload", {
+    server: Schema.String,
+    tag: Schema.String,
+    field: Schema.String,
+    problem: Schema.String
+  })
+{
   override get message(): string {
-    return `${this.server}: the payload of "${this.tag}"${this.field === "" ? "" : ` at "${this.field}"`} does not fit its schema: ${this.problem}`
+    return `${this.server}: the payload of "${this.tag}"${
+      this.field === "" ? "" : ` at "${this.field}"`
+    } does not fit its schema: ${this.problem}`
   }
 }
 
@@ -105,11 +117,13 @@ export class InvalidPayload extends Schema.TaggedError<InvalidPayload>("effect-d
  * @since 0.1.0
  * @category errors
  */
-export class UnknownMessage extends Schema.TaggedError<UnknownMessage>("effect-dgen/DgenServer/UnknownMessage")("UnknownMessage", {
-  server: Schema.String,
-  tag: Schema.String,
-  problem: Schema.String
-}) {
+export class UnknownMessage
+  extends Schema.TaggedError<UnknownMessage>("effect-dgen/DgenServer/UnknownMessage")("UnknownMessage", {
+    server: Schema.String,
+    tag: Schema.String,
+    problem: Schema.String
+  })
+{
   override get message(): string {
     return `${this.server}: "${this.tag}": ${this.problem}`
   }
@@ -136,11 +150,13 @@ export class InvalidTuid extends Schema.TaggedError<InvalidTuid>("effect-dgen/Dg
  * @since 0.1.0
  * @category errors
  */
-export class InvalidOption extends Schema.TaggedError<InvalidOption>("effect-dgen/DgenServer/InvalidOption")("InvalidOption", {
-  server: Schema.String,
-  option: Schema.String,
-  problem: Schema.String
-}) {
+export class InvalidOption
+  extends Schema.TaggedError<InvalidOption>("effect-dgen/DgenServer/InvalidOption")("InvalidOption", {
+    server: Schema.String,
+    option: Schema.String,
+    problem: Schema.String
+  })
+{
   override get message(): string {
     return `${this.server}: the option "${this.option}" ${this.problem}`
   }
@@ -152,11 +168,13 @@ export class InvalidOption extends Schema.TaggedError<InvalidOption>("effect-dge
  * @since 0.1.0
  * @category errors
  */
-export class DefinitionMismatch extends Schema.TaggedError<DefinitionMismatch>("effect-dgen/DgenServer/DefinitionMismatch")("DefinitionMismatch", {
-  server: Schema.String,
-  stored: Schema.String,
-  tuid: Schema.String
-}) {
+export class DefinitionMismatch
+  extends Schema.TaggedError<DefinitionMismatch>("effect-dgen/DgenServer/DefinitionMismatch")("DefinitionMismatch", {
+    server: Schema.String,
+    stored: Schema.String,
+    tuid: Schema.String
+  })
+{
   override get message(): string {
     return `${this.server}: the tuid ${this.tuid} belongs to ${this.stored}. Use another tuid, or another name`
   }

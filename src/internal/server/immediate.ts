@@ -27,7 +27,10 @@ interface Ran {
   readonly answer: Uint8Array | undefined
 }
 
-const body = (server: Server, input: Incoming, inline: boolean) =>
+/** A message without the id that its transaction gives it. */
+type Direct = Omit<Incoming, "id">
+
+const body = (server: Server, input: Direct, inline: boolean) =>
   Effect.gen(function*() {
     const state = yield* Transaction
     const logs = yield* holdLogs
@@ -40,7 +43,8 @@ const body = (server: Server, input: Incoming, inline: boolean) =>
     if (waiting.length > 0) return undefined
     const wrong = (error: StateError) => new Crash(input.message.tag, Cause.die(error), logs, undefined)
     const loaded = yield* Effect.mapError(load(server, head), wrong)
-    const handled = yield* handle(server, runner, logs, input, loaded!.state, undefined)
+    const id = Buffer.from(state.operationId.subarray(0, 20)).toString("hex")
+    const handled = yield* handle(server, runner, logs, { ...input, id }, loaded!.state, undefined)
     const answer = answerOf(input.message, handled)
     if (inline && answer === undefined) return undefined
     yield* Effect.mapError(save(server, state, loaded, handled.state), wrong)
@@ -58,7 +62,7 @@ const after = (server: Server, ran: Ran): Effect.Effect<void> =>
 /** Runs a call inline. Succeeds with the bytes of its answer, or with `undefined` when it has to be queued (2). */
 export const runInline = (
   server: Server,
-  input: Incoming,
+  input: Direct,
   answered: (answer: Uint8Array | undefined) => void
 ): Effect.Effect<void, BackendError | ServerKilled> =>
   Effect.suspend(() => {
@@ -97,7 +101,7 @@ export const runInline = (
 /** Runs a priority or info message. Succeeds with the bytes of its answer, if it is a call. */
 export const runPriority = (
   server: Server,
-  input: Incoming,
+  input: Direct,
   answered: (answer: Uint8Array | undefined) => void
 ): Effect.Effect<void, BackendError | ServerKilled | HandlerCrashed> => {
   const run = Effect.catchIf(

@@ -100,14 +100,13 @@ export const start = Effect.fnUntraced(function*(behaviour: Behaviour, effects: 
 })
 
 /** A handler's input from a message that does not go through the queue, as if it had. */
-const direct = (checked: Checked): Incoming => ({
+const direct = (checked: Checked): Omit<Incoming, "id"> => ({
   message: checked.message,
   payload: checked.message.payload === undefined
     ? undefined
     : Result.getOrThrow(codecOf(checked.message.payload).decode(checked.data)),
   caller: undefined,
-  attempt: 1,
-  id: globalThis.crypto.randomUUID()
+  attempt: 1
 })
 
 /** Runs in the server's scope; the caller only awaits, and is answered as soon as there is an answer. */
