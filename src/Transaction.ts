@@ -13,12 +13,11 @@
  * @since 0.1.0
  */
 import * as Context from "effect/Context"
-import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import { type BackendError, InvalidArgument } from "./BackendError.ts"
 import { userKey, userPrefix } from "./internal/layout.ts"
 import type { TransactionState } from "./internal/transactionState.ts"
+import { changesOf, watchKey } from "./internal/watching.ts"
 import * as Tuple from "./Tuple.ts"
 
 /**
@@ -266,18 +265,7 @@ const packVersionstamped = (state: TransactionState, operation: string, tuple: T
  * @category watching
  */
 export const watch = (key: Tuple.Tuple): Effect.Effect<Watch, never, Transaction> =>
-  withKey("Transaction.watch", key, (state, packed) =>
-    Effect.sync(() => {
-      const deferred = Deferred.makeUnsafe<void, BackendError>()
-      const request = {
-        key: packed,
-        fire: () => void Deferred.doneUnsafe(deferred, Exit.void),
-        fail: (error: BackendError) => void Deferred.doneUnsafe(deferred, Exit.fail(error)),
-        onCancel: undefined as (() => void) | undefined
-      }
-      state.watch(request)
-      return { changed: Effect.onInterrupt(Deferred.await(deferred), () => Effect.sync(() => request.onCancel?.())) }
-    }))
+  withKey("Transaction.watch", key, (state, packed) => Effect.sync(() => changesOf(watchKey(state, packed))))
 
 /**
  * The time of this try in milliseconds since 1970: the same for all that the try does.

@@ -18,6 +18,7 @@ import * as Exit from "effect/Exit"
 import type { Backend, CommitRequest } from "../Backend.ts"
 import type { BackendError } from "../BackendError.ts"
 import { Transaction } from "../Transaction.ts"
+import type { Calls } from "./calls.ts"
 import type { Slot, Slots } from "./slots.ts"
 import { TransactionState } from "./transactionState.ts"
 
@@ -35,6 +36,8 @@ export interface Target {
   readonly backend: Backend["Service"]
   readonly prefix: Uint8Array
   readonly slots: Slots | undefined
+  /** The calls of the tenant's layer that wait for an answer. */
+  readonly calls?: Calls | undefined
 }
 
 /** What the loop tells whoever runs a transaction on behalf of a server. */
