@@ -31,16 +31,19 @@ export type {
   Behaviour,
   CallError,
   CastError,
+  CastInput,
   CastTxError,
   Client,
   DeadLettersOf,
   LockedOf,
   LockInfo,
+  Needs,
   Options,
   PriorityError,
   Running,
   ServiceClass,
-  StartError
+  StartError,
+  Which
 } from "./internal/server/api.ts"
 export type { Call, Cast, HandlerContext, Info, LockedContext } from "./internal/server/definition.ts"
 export {

@@ -101,7 +101,12 @@ export interface Options {
   readonly restart?: Schedule.Schedule<unknown, unknown> | undefined
 }
 
-/** Which of many servers. */
+/**
+ * Which of many servers of one definition.
+ *
+ * @since 0.1.0
+ * @category models
+ */
 export interface Which {
   readonly tuid?: Tuple.Tuple | undefined
 }
@@ -136,7 +141,12 @@ export interface Client<M, State> {
   readonly state: Effect.Effect<State | undefined, StateError | BackendError>
 }
 
-/** A cast's tag and its payload. */
+/**
+ * A cast's tag and its payload.
+ *
+ * @since 0.1.0
+ * @category models
+ */
 export type CastInput<M> = {
   [T in D.CastTag<M>]: [D.PayloadOf<M[T]>] extends [void] ? readonly [tag: T]
     : readonly [tag: T, payload: D.PayloadOf<M[T]>]
@@ -230,7 +240,12 @@ export interface DeadLettersOf<in out Name extends string> {
   readonly "the handler of the server's dead letters": Name
 }
 
-/** What running a server needs besides its tenant: its action handlers, and its locked handlers, if it has any. */
+/**
+ * What running a server needs besides its tenant: its action handlers, and its locked handlers, if it has any.
+ *
+ * @since 0.1.0
+ * @category models
+ */
 export type Needs<M, A, Name extends string> =
   | ([keyof A] extends [never] ? never : ActionsOf<Name>)
   | ([D.LockingTag<M>] extends [never] ? never : LockedOf<Name>)

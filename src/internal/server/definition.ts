@@ -112,10 +112,21 @@ export type LockedOutcomeOf<Message, State, Name extends string> =
   | SettledOf<Message, State, Name>
   | Update<State, SettledOf<Message, State, Name>, ErrorOf<Message>>
 
-/** What a handler gets besides payload and state. */
+/**
+ * What a handler gets besides payload and state: who waits (`from`, in calls), which attempt this is, an `id` that tells
+ * the message from every other one of its server, and the server's tuid.
+ *
+ * @since 0.1.0
+ * @category models
+ */
 export type HandlerContext = Model.HandlerContext
 
-/** What a locked handler, and a dead-letter handler, get besides. */
+/**
+ * What a locked handler, and a dead-letter handler, get: the same, and the message's kind.
+ *
+ * @since 0.1.0
+ * @category models
+ */
 export type LockedContext = Model.LockedContext
 
 /** A handler of a message. */

@@ -103,7 +103,12 @@ export interface Halt {
   readonly [HaltTypeId]: typeof HaltTypeId
 }
 
-/** The one value of `Halt`. */
+/**
+ * What an action answers to skip the other actions of its message (source document, section 4.3).
+ *
+ * @since 0.1.0
+ * @category outcomes
+ */
 export const halt: Halt = { [HaltTypeId]: HaltTypeId }
 
 /** Whether an action answered `halt`. */

@@ -2,7 +2,7 @@
  * Answers that come later: a handler returned `noReply` and kept its caller, and some later transaction answers it.
  */
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
+import type * as Exit from "effect/Exit"
 import { Transaction } from "../../Transaction.ts"
 import * as Answers from "./answer.ts"
 import { answerCaller } from "./answering.ts"
