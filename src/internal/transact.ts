@@ -19,6 +19,7 @@ import type { Backend, CommitRequest } from "../Backend.ts"
 import type { BackendError } from "../BackendError.ts"
 import { Transaction } from "../Transaction.ts"
 import type { Calls } from "./calls.ts"
+import type { Presence } from "./presence.ts"
 import type { Slot, Slots } from "./slots.ts"
 import { TransactionState } from "./transactionState.ts"
 
@@ -38,6 +39,8 @@ export interface Target {
   readonly slots: Slots | undefined
   /** The calls of the tenant's layer that wait for an answer. */
   readonly calls?: Calls | undefined
+  /** What the tenant's layer keeps in the store for itself. */
+  readonly presence?: Presence | undefined
 }
 
 /** What the loop tells whoever runs a transaction on behalf of a server. */

@@ -102,13 +102,10 @@ export const queued = (located: Located, checked: Checked, call: OpenCall, attem
   Effect.gen(function*() {
     const { definition, keys, tenant } = located
     const item = yield* Effect.fromResult(toBytes(definition, checked, call.caller, yield* currentTrace))
-    yield* transact(
-      tenant,
-      Effect.flatMap(Transaction, (state) => {
-        markWaiting(state, keys, call.caller)
-        return push(state, keys, [item], attempts)
-      })
-    )
+    yield* tenant.pushes.push(item.length, (state) => {
+      markWaiting(state, keys, call.caller)
+      push(state, keys, [item], attempts)
+    })
     return yield* awaitAnswer(located, call)
   })
 
@@ -121,7 +118,10 @@ export const make = ({ definition, keys, tenant }: Located, call: Client["call"]
       const items = encodeCasts(definition, messages.length === 1 ? "cast" : "castAll", messages, trace)
       return Result.isFailure(items)
         ? Effect.fail(items.failure)
-        : run(Effect.flatMap(Transaction, (state) => push(state, keys, items.success)))
+        : tenant.pushes.push(
+          items.success.reduce((bytes, item) => bytes + item.length, 0),
+          (state) => push(state, keys, items.success)
+        )
     })
   const isLocked = Effect.flatMap(Transaction, (state) =>
     Effect.flatMap(

@@ -85,10 +85,9 @@ export const push = (
   keys: ServerKeys,
   items: ReadonlyArray<Uint8Array>,
   attempts = 0
-): Effect.Effect<void> => {
+): void => {
   for (const item of items) Queue.push(state, keys, item, attempts)
   if (items.length > 0) signalKey(state.target, state, keys.push)
-  return state.failure === undefined ? Effect.void : Effect.die(state.failure)
 }
 
 /** The span that the current fiber is in, for the message that it sends. */
@@ -126,5 +125,8 @@ export const castAllTx = (
     Effect.flatMap(currentTrace, (trace) =>
       Effect.flatMap(
         Effect.fromResult(encodeCasts(definition, "castTx", messages, trace)),
-        (items) => push(state, new ServerKeys(state.prefix, tuid), items)
+        (items) => {
+          push(state, new ServerKeys(state.prefix, tuid), items)
+          return Queue.done(state)
+        }
       )))
