@@ -42,7 +42,9 @@ export interface Accepted {
 /** The ten bytes of a version. */
 export const stampOf = (version: number): Uint8Array => {
   const stamp = new Uint8Array(10)
-  new DataView(stamp.buffer).setBigUint64(0, BigInt(version))
+  const view = new DataView(stamp.buffer)
+  view.setUint32(0, Math.floor(version / 2 ** 32))
+  view.setUint32(4, version >>> 0)
   return stamp
 }
 

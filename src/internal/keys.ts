@@ -4,9 +4,13 @@
  */
 import type { KeyRange } from "../Backend.ts"
 
+/** What `toString("latin1")` of a buffer calls; it takes any array of bytes, and spares a buffer for each key. */
+const { latin1Slice } = Buffer.prototype as unknown as {
+  readonly latin1Slice: (this: Uint8Array, start: number, end: number) => string
+}
+
 /** The string of a key. */
-export const toText = (bytes: Uint8Array): string =>
-  Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1")
+export const toText = (bytes: Uint8Array): string => latin1Slice.call(bytes, 0, bytes.length)
 
 /** The key of a string. */
 export const fromText = (text: string): Uint8Array => new Uint8Array(Buffer.from(text, "latin1"))

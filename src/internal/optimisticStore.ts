@@ -362,9 +362,10 @@ export class OptimisticStore {
       if (changes === undefined) this.#pending.set(key, [{ version, value }])
       else changes.push({ version, value })
     }
-    this.#log.add(version, request, writes)
-    this.#arm(request, expected, writes)
     this.#readers.delete(running)
+    // who begins later reads what this commit wrote
+    if (this.#readers.size > 0) this.#log.add(version, request, writes)
+    this.#arm(request, expected, writes)
     return this.#answer({ version, request, writes, reads, seen: running.seen, isReadOnly: false }, accepted)
   }
 
