@@ -42,9 +42,8 @@ export interface Accepted {
 /** The ten bytes of a version. */
 export const stampOf = (version: number): Uint8Array => {
   const stamp = new Uint8Array(10)
-  const view = new DataView(stamp.buffer)
-  view.setUint32(0, Math.floor(version / 2 ** 32))
-  view.setUint32(4, version >>> 0)
+  Keys.writeUint32(stamp, 0, Math.floor(version / 2 ** 32))
+  Keys.writeUint32(stamp, 4, version)
   return stamp
 }
 

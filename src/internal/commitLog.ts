@@ -49,6 +49,7 @@ export class CommitLog {
   }
 
   clear(): void {
+    if (this.#commits.length === 0) return
     this.#commits.length = 0
     this.#written.clear()
   }

@@ -25,6 +25,14 @@ export const next = (key: Uint8Array): Uint8Array => {
 /** The range that holds one key alone. */
 export const single = (key: Uint8Array): KeyRange => ({ begin: key, end: next(key) })
 
+/** Writes an integer, big-endian. A `DataView` would move a short array out of the heap, which costs more. */
+export const writeUint32 = (bytes: Uint8Array, at: number, value: number): void => {
+  bytes[at] = value >>> 24
+  bytes[at + 1] = value >>> 16
+  bytes[at + 2] = value >>> 8
+  bytes[at + 3] = value
+}
+
 /** Two byte strings, one after the other. */
 export const concat = (a: Uint8Array, b: Uint8Array): Uint8Array => {
   const out = new Uint8Array(a.length + b.length)

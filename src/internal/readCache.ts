@@ -108,8 +108,8 @@ export class ReadCache {
       this.#old = this.#young
       this.#young = new Map()
     }
-    // a piece of a longer buffer would keep all of it
-    this.#young.set(key, value !== undefined && value.length < value.buffer.byteLength ? value.slice() : value)
+    // a copy: a piece of a longer buffer would keep all of it
+    this.#young.set(key, value === undefined ? undefined : new Uint8Array(value))
   }
 
   #putEmpty(begin: string, end: string): void {

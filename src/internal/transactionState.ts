@@ -238,15 +238,7 @@ export class TransactionState {
     for (const stamped of this.#stamped) mutations.push(stamped)
     const readConflicts = [...this.#readRanges.values()]
     for (const key of this.#readKeys.values()) readConflicts.push(Keys.single(key))
-    return {
-      mutations,
-      readConflicts,
-      // not every driver has to be told
-      get writeConflicts() {
-        return mutations.flatMap(writeConflict)
-      },
-      watches: this.#watches
-    }
+    return new Request(mutations, readConflicts, this.#watches)
   }
 
   // --- internal ---
@@ -407,6 +399,27 @@ export class TransactionState {
       }
       return bound
     })
+  }
+}
+
+/** What a try asks its driver to commit; not every driver has to be told the write conflicts. */
+class Request implements CommitRequest {
+  readonly mutations: ReadonlyArray<Mutation>
+  readonly readConflicts: ReadonlyArray<KeyRange>
+  readonly watches: ReadonlyArray<WatchRequest>
+
+  constructor(
+    mutations: ReadonlyArray<Mutation>,
+    readConflicts: ReadonlyArray<KeyRange>,
+    watches: ReadonlyArray<WatchRequest>
+  ) {
+    this.mutations = mutations
+    this.readConflicts = readConflicts
+    this.watches = watches
+  }
+
+  get writeConflicts(): ReadonlyArray<KeyRange> {
+    return this.mutations.flatMap(writeConflict)
   }
 }
 
