@@ -147,6 +147,45 @@ describe("what a program prints is shown", () => {
   }
 })
 
+/** Where a document names tests: a file, and titles as they stand in it. */
+const namedTests = (file: string): ReadonlyArray<{ readonly source: string; readonly title: string }> =>
+  [...read(file).replaceAll(/\s+/g, " ").matchAll(/`(test\/[\w./]+\.ts)`: ((?:"[^"]+"(?:; )?)+)/g)].flatMap((match) =>
+    [...match[2]!.matchAll(/"([^"]+)"/g)].map((title) => ({ source: match[1]!, title: title[1]! }))
+  )
+
+const holds = ({ source, title }: { readonly source: string; readonly title: string }): boolean =>
+  fs.existsSync(path.join(root, source)) && [`"${title}"`, `\`${title}\``].some((text) => read(source).includes(text))
+
+describe("tests that are named", () => {
+  for (const file of markdown) {
+    it(`in ${file} exist`, () => {
+      const missing = namedTests(file).filter((test) => !holds(test))
+      assert.deepStrictEqual(missing, [])
+    })
+  }
+  it("are found in the guarantees", () => {
+    const guarantees = path.join("docs", "GUARANTEES.md")
+    const quoted = read(guarantees).match(/"/g)!.length / 2
+    assert.isAbove(quoted, 0)
+    assert.strictEqual(namedTests(guarantees).length, quoted)
+  })
+})
+
+describe("what the guide says can be observed", () => {
+  const named = (row: RegExp) => [...read(path.join("docs", "GUIDE.md")).matchAll(row)].map((match) => match[1]!)
+  const code = sources.map(read).join("\n")
+
+  for (
+    const [what, row] of [["spans", /^\| `(DgenServer\.\w+)` /gm], ["metrics", /^\| `(effect_dgen_\w+)` /gm]] as const
+  ) {
+    it(`are ${what} that exist`, () => {
+      const names = named(row)
+      assert.isAbove(names.length, 0)
+      assert.deepStrictEqual(names.filter((name) => !code.includes(`"${name}"`)), [])
+    })
+  }
+})
+
 describe("links", () => {
   for (const file of markdown) {
     it(`of ${file} lead somewhere`, () => {
