@@ -216,6 +216,11 @@ export class OptimisticStore {
     this.#watches.recheckAll()
   }
 
+  /** Later commits get greater versions than this one. The next commit makes it durable. */
+  advance(version: number): void {
+    this.version = Math.max(this.version, version)
+  }
+
   /** Asks the base whether others changed it, for the sake of the watches. */
   lookAgain(): void {
     this.#lookAtForeign()
