@@ -4,7 +4,9 @@ import { Backend, type BackendError, Tenant, Transaction } from "effect-dgen"
 import { make } from "../src/internal/foundationDbLayer.ts"
 import { bytes, commit, get, outcome, point, put, range, within, write } from "./driverSupport.ts"
 import { type Fake, fdbError, makeFake } from "./fakeFoundationDb.ts"
-import { suite } from "./suites/backend.ts"
+import { suite as backendSuite } from "./suites/backend.ts"
+import { Ledger, ledger, ledgerActions } from "./suites/ledger.ts"
+import { suite as serverSuite } from "./suites/server.ts"
 
 const settings = {
   clusterFile: undefined,
@@ -35,7 +37,8 @@ const gate = () => {
   return { open, promise }
 }
 
-suite("FoundationDbBackend's driver on a client in memory", layerOf(makeFake()))
+backendSuite("FoundationDbBackend's driver on a client in memory", layerOf(makeFake()))
+serverSuite("servers on FoundationDbBackend's driver and a client in memory", layerOf(makeFake()))
 
 describe("FoundationDbBackend's driver", () => {
   it.live("adds the read conflicts before the mutations, which would hide them", () =>
@@ -216,10 +219,8 @@ describe("FoundationDbBackend's driver", () => {
       test: (
         added: Effect.Effect<void, BackendError.BackendError>,
         value: Effect.Effect<number, unknown>
-      ) => Effect.Effect<
-        void,
-        unknown
-      >
+      ) => Effect.Effect<void, unknown>,
+      readError?: Error
     ) =>
       Effect.suspend(() => {
         const fake = makeFake()
@@ -236,11 +237,19 @@ describe("FoundationDbBackend's driver", () => {
             return step === undefined ? run() : Promise.reject(fdbError(step))
           }
           fake.onCommit = scriptedCommit
+          if (readError !== undefined) fake.onRead = () => Promise.reject(readError)
           yield* test(provide(add), provide(value))
         }).pipe(
           Effect.provide(Tenant.layer(["unknown"]).pipe(Layer.provide(layerOf(fake))))
         )
       })
+
+    it.live("that can never be found out is not reported as one that failed", () =>
+      scripted(["applied"], (added) =>
+        Effect.gen(function*() {
+          const error = yield* Effect.flip(added)
+          assert.strictEqual(error.reason._tag, "CommitUnknown")
+        }), fdbError(2004)))
 
     for (
       const script of [
@@ -260,6 +269,25 @@ describe("FoundationDbBackend's driver", () => {
             yield* added
             assert.strictEqual(yield* found, 1)
           })))
+    }
+
+    for (const fate of ["applied", "lost"] as const) {
+      it.live(`of an inline call (${fate}) is answered once, and not queued too`, () =>
+        Effect.gen(function*() {
+          const fake = makeFake()
+          yield* Effect.gen(function*() {
+            const server = yield* Ledger.start(ledger(), { tuid: ["Ledger"] }).pipe(Effect.provide(ledgerActions()))
+            assert.strictEqual(yield* server.call("Append", { item: "a" }), 1)
+            let left = 1
+            fake.onCommit = (run) =>
+              left-- === 1
+                ? (fate === "applied" ? run() : Promise.resolve()).then(() => Promise.reject(fdbError(1021)))
+                : run()
+            assert.strictEqual(yield* server.call("Append", { item: "b" }), 2)
+            assert.deepStrictEqual(yield* server.call("Items"), ["a", "b"])
+            assert.strictEqual(yield* server.queueLength, 0)
+          }).pipe(Effect.scoped, Effect.provide(Tenant.layer(["inline"]).pipe(Layer.provide(layerOf(fake)))))
+        }))
     }
   })
 })
