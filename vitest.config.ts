@@ -15,8 +15,13 @@ Object.assign(process.env, withLibrary(process.env))
 const skipped: Reporter = {
   onTestRunEnd: (modules: ReadonlyArray<TestModule>) => {
     const why = whySkipped()
-    if (why !== undefined && modules.some((module) => module.moduleId.includes("FoundationDb"))) {
-      process.stdout.write(`FoundationDB suites skipped: ${why}\n`)
+    if (why === undefined) return
+    for (const module of modules) {
+      for (const test of module.children.allTests("skipped")) {
+        if (!test.name.endsWith(why)) continue
+        process.stdout.write(`FoundationDB suites skipped: ${why}\n`)
+        return
+      }
     }
   }
 }
