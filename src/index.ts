@@ -38,19 +38,21 @@ export * as BackendError from "./BackendError.ts"
  *
  * Messages that a client was told are sent are durable, and each is handled exactly once, in the order they were
  * committed. Info and priority messages are handled at once, past the queue. What you owe: handlers compute and use the
- * operations of `Transaction`, and nothing else; they can run many times before one run counts.
+ * operations of `Transaction`, and nothing else; they can run many times before one run counts. A message that needs the
+ * world before it can be answered asks for the lock: its locked handler runs between two commits, and may run twice.
  *
  * @since 0.1.0
  */
 export * as DgenServer from "./DgenServer.ts"
 
 /**
- * A durable first-in-first-out queue: what a server's messages lie in. All operations are transaction effects, so that
- * a push or a take commits with whatever else its transaction writes.
+ * A durable first-in-first-out queue with its dead letters: what a server's messages lie in. All operations are
+ * transaction effects, so that a push or a take commits with whatever else its transaction writes.
  *
  * Items are ordered by the commits that pushed them, and within one commit by the order of the pushes. Pushes never
  * conflict with each other, nor with a consumer; two consumers that take the same item conflict, and one of them runs
- * again. An item can be up to 5 MB: longer ones fail with `BackendError` before anything is written.
+ * again. A server's queue is named by the server's `queue`; what you push there yourself must be messages of that
+ * server, so for sending use `cast` and `castTx`, and this module for looking and for its dead letters.
  *
  * @since 0.1.0
  */

@@ -25,11 +25,11 @@ describe("call", () => {
   })
 
   it("fails with the errors of calls alone where no error is declared", () => {
-    expect<Effect.Error<typeof value>>().type.toBe<DgenServer.CallError | DgenServer.InvalidOption>()
+    expect<Effect.Error<typeof value>>().type.toBe<DgenServer.CallError>()
   })
 
   it("fails with the declared error besides", () => {
-    expect<Effect.Error<typeof increment>>().type.toBe<Overflow | DgenServer.CallError | DgenServer.InvalidOption>()
+    expect<Effect.Error<typeof increment>>().type.toBe<Overflow | DgenServer.CallError>()
   })
 
   it("requires nothing", () => {

@@ -4,7 +4,9 @@
  *
  * ```
  * USER    <tuple>                            a user's keys
- * LIBRARY "p" <process> "slot" <n>           slots of the retry loop
+ * LIBRARY "p" <layer> "beat"                 a layer's sign of life, see presence.ts
+ * LIBRARY "p" <layer> "slot" <n>             slots of the retry loop
+ * LIBRARY "p" <layer> "answer" ... / "bell"  answers on their way to the layer, see calls.ts
  * LIBRARY "copy"                             how far an unfinished copy into the tenant has come, see cli/copy.ts
  * LIBRARY "s" (<tuid>) ...                   servers, see server/layout.ts
  * ```

@@ -17,6 +17,7 @@ export const makeStore = (): OptimisticStore => {
     base: {
       get: (key) => rows.get(key),
       range: (begin, end, limit, reverse) => rows.range(begin, end, limit, reverse),
+      unconfirmed: () => false,
       look: () => undefined
     },
     version: 0,

@@ -19,6 +19,9 @@ import * as Exit from "effect/Exit"
 import type { Backend, CommitRequest } from "../Backend.ts"
 import type { BackendError } from "../BackendError.ts"
 import { Transaction } from "../Transaction.ts"
+import type { Calls } from "./calls.ts"
+import * as Keys from "./keys.ts"
+import type { Presence } from "./presence.ts"
 import type { Slot, Slots } from "./slots.ts"
 import { TransactionState } from "./transactionState.ts"
 
@@ -36,6 +39,10 @@ export interface Target {
   readonly backend: Backend["Service"]
   readonly prefix: Uint8Array
   readonly slots: Slots | undefined
+  /** The calls of the tenant's layer that wait for an answer. */
+  readonly calls?: Calls | undefined
+  /** What the tenant's layer keeps in the store for itself. */
+  readonly presence?: Presence | undefined
 }
 
 /** What the loop tells whoever runs a transaction on behalf of a server. */
@@ -50,11 +57,13 @@ export interface Observer<A> {
 
 const operationIds = { next: 0 }
 
-/** A number no other transaction has: the process and a counter. */
-const makeOperationId = (processId: Uint8Array): Uint8Array => {
+/** Bytes no other try has: the process, the operation's number, and the try's. */
+const operationId = (processId: Uint8Array, operation: number, tries: number): Uint8Array => {
   const id = new Uint8Array(22)
   id.set(processId)
-  new DataView(id.buffer).setUint32(16, operationIds.next++)
+  Keys.writeUint32(id, 16, operation)
+  id[20] = Math.min(tries, 0xffff) >>> 8
+  id[21] = Math.min(tries, 0xffff)
   return id
 }
 
@@ -76,14 +85,14 @@ const loop = Effect.fnUntraced(function*<A, E>(
 ): Effect.fn.Return<A, E | BackendError> {
   const clock = yield* Clock.Clock
   const started = clock.currentTimeMillisUnsafe()
-  const operationId = makeOperationId(target.backend.processId)
+  const operation = operationIds.next++
   const computed: Array<Done<A>> = []
   // the error of a try that may have been applied, until a later one has looked
   let unknown: BackendError | undefined
   let wasUnknown = false
   for (let tries = 1;; tries++) {
-    new DataView(operationId.buffer).setUint16(20, Math.min(tries, 0xffff))
-    const outcome = yield* runTry(target, body, observer, slot, operationId.slice(), tries, computed)
+    const id = operationId(target.backend.processId, operation, tries)
+    const outcome = yield* runTry(target, body, observer, slot, id, tries, computed, clock)
     if (outcome._tag === "Done") return yield* outcome.exit
     const error = outcome.error
     if (outcome.hasLooked) unknown = undefined
@@ -105,8 +114,9 @@ const loop = Effect.fnUntraced(function*<A, E>(
 })
 
 const backoff = (error: BackendError, tries: number): Effect.Effect<void> => {
-  if (error.reason._tag !== "Unavailable" && tries <= IMMEDIATE_RETRIES) return Effect.yieldNow
-  return Effect.sleep(Math.min(BACKOFF_LIMIT_MILLIS, BACKOFF_FIRST_MILLIS * 2 ** Math.min(tries, 16)))
+  const waits = error.reason._tag === "Unavailable" ? tries : tries - IMMEDIATE_RETRIES
+  if (waits <= 0) return Effect.yieldNow
+  return Effect.sleep(Math.min(BACKOFF_LIMIT_MILLIS, BACKOFF_FIRST_MILLIS * 2 ** Math.min(waits, 16)))
 }
 
 interface Done<A> {
@@ -124,11 +134,11 @@ type Try<A, E> =
     readonly hasLooked: boolean
   }
 
-const failed = (error: BackendError, inCommit: boolean, hasLooked = false): Try<never, never> => ({
+const failed = (error: BackendError, inCommit: boolean): Try<never, never> => ({
   _tag: "Failed",
   error,
   inCommit,
-  hasLooked
+  hasLooked: false
 })
 
 const runTry = <A, E>(
@@ -136,48 +146,54 @@ const runTry = <A, E>(
   body: Effect.Effect<A, E, Transaction>,
   observer: Observer<A>,
   slot: Slot | undefined,
-  operationId: Uint8Array,
+  id: Uint8Array,
   tries: number,
-  computed: Array<Done<A>>
+  computed: Array<Done<A>>,
+  clock: Clock.Clock
 ): Effect.Effect<Try<A, E>> =>
   Effect.uninterruptibleMask((restore) =>
     Effect.matchEffect(target.backend.begin, {
       onFailure: (error) => Effect.succeed(failed(error, false)),
-      onSuccess: (driver) =>
-        Effect.flatMap(Clock.currentTimeMillis, (timeMillis) => {
-          const state = new TransactionState(driver, {
-            target,
-            operationId,
-            attempt: tries,
-            timeMillis
-          })
-          const earlier = slot !== undefined && tries > 1
-            ? restore(slot.applied(state, operationId))
-            : Effect.succeed(0)
-          return Effect.onExit(
-            Effect.flatMap(Effect.exit(earlier), (found): Effect.Effect<Try<A, E>> => {
-              if (state.failure !== undefined) return Effect.succeed(failed(state.failure, false))
-              if (Exit.isFailure(found)) return Effect.failCause(found.cause)
-              const done = computed[found.value]
-              if (done !== undefined) {
-                accepted(done, observer)
-                committed(done.state)
-                return Effect.succeed({ _tag: "Done", exit: Exit.succeed(done.value) })
-              }
-              return Effect.flatMap(
-                Effect.exit(restore(Effect.provideService(body, Transaction, state))),
-                (exit) =>
-                  Effect.map(
-                    finish(state, exit, observer, slot, tries, computed),
-                    (outcome) => outcome._tag === "Failed" ? { ...outcome, hasLooked: true } : outcome
-                  )
-              )
-            }),
-            () => Effect.sync(() => state.close())
-          )
+      onSuccess: (driver) => {
+        const state = new TransactionState(driver, {
+          target,
+          operationId: id,
+          attempt: tries,
+          timeMillis: clock.currentTimeMillisUnsafe()
         })
+        const run = Effect.flatMap(
+          Effect.exit(restore(Effect.provideService(body, Transaction, state))),
+          (exit) => finish(state, exit, observer, slot, tries, computed)
+        )
+        return Effect.onExit(
+          slot === undefined || tries === 1
+            ? run
+            : lookBack(state, restore(slot.applied(state, id)), run, observer, computed),
+          () => Effect.sync(() => state.close())
+        )
+      }
     })
   )
+
+/** What an earlier try computed, if it was applied after all; else the next one runs (4). */
+const lookBack = <A, E>(
+  state: TransactionState,
+  applied: Effect.Effect<number>,
+  run: Effect.Effect<Try<A, E>>,
+  observer: Observer<A>,
+  computed: ReadonlyArray<Done<A>>
+): Effect.Effect<Try<A, E>> =>
+  Effect.flatMap(Effect.exit(applied), (found): Effect.Effect<Try<A, E>> => {
+    if (state.failure !== undefined) return Effect.succeed(failed(state.failure, false))
+    if (Exit.isFailure(found)) return Effect.failCause(found.cause)
+    const done = computed[found.value]
+    if (done === undefined) {
+      return Effect.map(run, (outcome) => outcome._tag === "Failed" ? { ...outcome, hasLooked: true } : outcome)
+    }
+    accepted(done, observer)
+    committed(done.state)
+    return Effect.succeed({ _tag: "Done", exit: Exit.succeed(done.value) })
+  })
 
 const accepted = <A>(done: Done<A>, observer: Observer<A>): void => {
   observer.accepted?.(done.value)
