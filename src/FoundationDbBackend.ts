@@ -112,6 +112,17 @@ const settingsOf = Effect.fnUntraced(function*(options: Options): Effect.fn.Retu
  * library of 7.1 or newer, `InvalidArgument` for an option or a cluster file that cannot be used, `Unavailable` when no
  * cluster answers within `connectTimeout`.
  *
+ * **Example** (A tenant on the cluster of a file)
+ *
+ * ```ts
+ * import { Layer } from "effect"
+ * import { FoundationDbBackend, Tenant } from "effect-dgen"
+ *
+ * const store = Tenant.layer(["my-app", "counters"]).pipe(
+ *   Layer.provide(FoundationDbBackend.layer({ clusterFile: "/etc/foundationdb/fdb.cluster" }))
+ * )
+ * ```
+ *
  * @since 0.1.0
  * @category layers
  */

@@ -6,6 +6,7 @@ import { bytes, commit, get, outcome, point, put, range, within, write } from ".
 import { type Fake, fdbError, makeFake } from "./fakeFoundationDb.ts"
 import { suite as backendSuite } from "./suites/backend.ts"
 import { Ledger, ledger, ledgerActions } from "./suites/ledger.ts"
+import { suite as openCallsSuite } from "./suites/openCalls.ts"
 import { suite as serverSuite } from "./suites/server.ts"
 
 const settings = {
@@ -38,6 +39,7 @@ const gate = () => {
 }
 
 backendSuite("FoundationDbBackend's driver on a client in memory", layerOf(makeFake()))
+openCallsSuite("calls on FoundationDbBackend's driver and a client in memory", layerOf(makeFake()), 2_000)
 serverSuite("servers on FoundationDbBackend's driver and a client in memory", layerOf(makeFake()))
 
 describe("FoundationDbBackend's driver", () => {
