@@ -182,18 +182,20 @@ export const connect = (
   const limit = settings.connectLimitMillis
   const clusterFile = settings.clusterFile ?? "the cluster file of FDB_CLUSTER_FILE or the system's default one"
   return Effect.suspend(() => {
-    let database: FdbDatabase
+    let database: FdbDatabase | undefined
+    let transaction: FdbTransaction
     try {
       database = fdb.open(settings.clusterFile, {
         max_watches: settings.maxWatches,
         transaction_timeout: settings.transactionLimitMillis,
         transaction_retry_limit: CLIENT_RETRY_LIMIT
       })
+      transaction = database.rawCreateTransaction({ timeout: limit })
     } catch (cause) {
+      database?.close()
       return Effect.fail(toConnectError(cause, clusterFile, limit))
     }
     const session = new FoundationDbSession(fdb, database, settings)
-    const transaction = database.rawCreateTransaction({ timeout: limit })
     const answer = Effect.callback<Connected, BackendError>((resume) => {
       const failed = (cause: unknown) => resume(Effect.fail(toConnectError(cause, clusterFile, limit)))
       const timer = setTimeout(() => failed(SILENT), limit + CLIENT_GRACE_MILLIS)
