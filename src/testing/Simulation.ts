@@ -22,7 +22,7 @@ import * as Logger from "effect/Logger"
 import * as Random from "effect/Random"
 import * as Scheduler from "effect/Scheduler"
 import * as Schema from "effect/Schema"
-import * as Scope from "effect/Scope"
+import type * as Scope from "effect/Scope"
 import { Backend } from "../Backend.ts"
 import { make as makeBackend, makeStore } from "../internal/memoryStore.ts"
 import { type Faults as StoreFaults, withFaults } from "../internal/simulation/faults.ts"
@@ -202,7 +202,8 @@ const live = <A, E>(
   world.turns.push(turns)
   const step = (what: string): Effect.Effect<void> =>
     Effect.suspend(() => {
-      if (turns.state !== "running") return Effect.never
+      if (turns.state === "dead") return Effect.never
+      if (turns.state === "paused") return Effect.callback<void>((resume) => turns.call(() => resume(Effect.void)))
       if (random.happens(world.faults.death)) {
         world.record(`${name} dies at ${what}`)
         turns.die()
