@@ -22,10 +22,11 @@ import { transact } from "../transact.ts"
 import { runActions } from "./actions.ts"
 import { inlineAnswer, markWaiting, openInline } from "./answering.ts"
 import { HandlerCrashed, Locked, LockFenced, ServerKilled, ServerStopped } from "./errors.ts"
+import { isOfMessage } from "./failures.ts"
 import { answerOf, Crash, handle, type Handled, type Incoming } from "./handle.ts"
 import { acquire, type Acquired, runLocked } from "./locked.ts"
 import { record, retried } from "./metrics.ts"
-import { holdLogs, PureRunner } from "./purity.ts"
+import { HeldLogs, holdLogs, PureRunner } from "./purity.ts"
 import { gone, load, save, type Server, stop } from "./server.ts"
 
 /** A message without the id that its transaction gives it. */
@@ -113,6 +114,9 @@ const locked = (
     const named = { server: server.definition.name, tag: message.tag }
     switch (ended._tag) {
       case "Answered":
+        if (ended.crashed !== undefined && message.kind !== "call") {
+          return Effect.fail(new HandlerCrashed({ ...named, cause: ended.crashed }))
+        }
         progress(
           ended.answer === undefined && message.kind === "call"
             ? { _tag: "Waits" }
@@ -128,6 +132,12 @@ const locked = (
     }
   })
 
+/** What the store refuses of a message is its crash. */
+const crashOf = (direct: Direct) => (error: BackendError | Crash | ServerKilled | Locked) =>
+  error._tag === "BackendError" && isOfMessage(error)
+    ? new Crash(direct.message.tag, Cause.die(error), HeldLogs.none, undefined)
+    : error
+
 /** Runs a call inline, or says that it has to be queued (2). */
 export const runInline = (
   server: Server,
@@ -142,7 +152,7 @@ export const runInline = (
       Effect.runSync(server.inline.release(1))
     }
     const run = transact(server.tenant, body(server, direct, true), { tries: 1, accepted: release })
-    const attempt = Effect.matchEffect(run, {
+    const attempt = Effect.matchEffect(Effect.mapError(run, crashOf(direct)), {
       onSuccess: (ran) => Effect.succeed(ran ?? TO_QUEUE),
       onFailure: (error): Effect.Effect<Progress, Failure> => {
         if (error._tag === "Crash") return crashedInline(server, error)
@@ -180,7 +190,11 @@ export const runPriority = (
 ): Effect.Effect<void, Failure> => {
   const run = transact(server.tenant, body(server, direct, false), { retried: (error) => retried(server, error) })
   return Effect.flatMap(
-    Effect.catchIf(run, (error) => error._tag === "Crash", (crash) => crashedPriority(server, crash)),
+    Effect.catch(
+      Effect.mapError(run, crashOf(direct)),
+      (error): Effect.Effect<never, Failure> =>
+        error._tag === "Crash" ? crashedPriority(server, error) : Effect.fail(error)
+    ),
     (ran) => ran === undefined ? Effect.void : after(server, ran, progress)
   )
 }
