@@ -1,7 +1,9 @@
 /** All that servers must do on every backend: another backend's tests run this one function. */
+import { lockLossesSuite } from "./serverLockLosses.ts"
 import { locksSuite } from "./serverLocks.ts"
 import type { Store } from "./serverSupport.ts"
 
 export const allServer = (name: string, backend: Store): void => {
   locksSuite(name, backend)
+  lockLossesSuite(name, backend)
 }

@@ -28,12 +28,18 @@ export class Desk extends DgenServer.Service<Desk>()("Desk", {
 
 export type State = { readonly log: ReadonlyArray<string>; readonly count: number }
 
-/** A state with one more line in its log. */
-export const logged = (state: State, item: string): State => ({ ...state, log: [...state.log, item] })
+/** A state with one more line in its log; of long items it keeps the beginning. */
+export const logged = (state: State, ...words: ReadonlyArray<string>): State => ({
+  ...state,
+  log: [...state.log, words.map((word) => word.slice(0, 9)).join(" ")]
+})
 
 const lockedBy = ({ item }: { readonly item: string }, state: State) =>
   // what a refused lock must not leave behind
-  Effect.as(Transaction.set(["locked by", item], new Uint8Array(1)), DgenServer.lock(logged(state, `lock ${item}`)))
+  Effect.as(
+    Transaction.set(["locked by", item.slice(0, 9)], new Uint8Array(1)),
+    DgenServer.lock(logged(state, "lock", item))
+  )
 
 export const desk = Desk.behaviour({
   init: Effect.succeed({ log: [], count: 0 }),
@@ -61,8 +67,8 @@ export type Locked = (item: string, state: State, context: Context) => Effect.Ef
 /** What ends a lock: it answers the call with the attempt, and notes that the work is done. */
 export const done = (item: string, state: State, { attempt, kind }: Context): Outcome =>
   kind === "call"
-    ? DgenServer.reply(`${item} ${attempt}`, logged(state, `done ${item}`))
-    : DgenServer.noReply(logged(state, `done ${item}`))
+    ? DgenServer.reply(`${item} ${attempt}`, logged(state, "done", item))
+    : DgenServer.noReply(logged(state, "done", item))
 
 /** The layers of a desk. */
 export const deskHandlers = (

@@ -129,7 +129,7 @@ export const locksSuite = (name: string, backend: Store) => {
             const server = yield* start((item, state, context) =>
               Effect.as(
                 locked(item, state, context),
-                DgenServer.update((fresh) => done(item, logged(fresh, `of ${fresh.log.length}`), context) as any)
+                DgenServer.update((fresh) => done(item, logged(fresh, "of", String(fresh.log.length)), context) as any)
               ), options)
             const call = yield* Effect.forkChild(server[operation]("Work", { item: "a" }))
             yield* begun
