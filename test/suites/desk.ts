@@ -2,8 +2,9 @@
  * The server that the suites of locks run: it writes down what it handled, and its locked handlers are the test's.
  * `log` and `count` are two entries of its state, so that changes of one and of both can be told apart.
  */
-import { Effect, Layer, Schema } from "effect"
+import { Deferred, Effect, Layer, Schema } from "effect"
 import { DgenServer, Transaction } from "effect-dgen"
+import { fast } from "./serverSupport.ts"
 
 export class Refused extends Schema.TaggedError<Refused>()("Refused", { item: Schema.String }) {}
 
@@ -82,3 +83,22 @@ export const deskHandlers = (
     Desk.actionsLayer({ Told: ({ item }, state) => told(item, state) })
   )
 }
+
+/** Starts a desk. */
+export const startDesk = (locked: Locked, options: DgenServer.Options = {}) =>
+  Desk.start(desk, { ...fast, tuid: ["Desk"], ...options }).pipe(Effect.provide(deskHandlers(locked)))
+
+/** A locked handler that says when it has begun, and waits to be let go. */
+export const held = Effect.gen(function*() {
+  const begun = yield* Deferred.make<DgenServer.LockedContext>()
+  const go = yield* Deferred.make<void>()
+  const runs: Array<string> = []
+  const locked: Locked = (item, state, context) =>
+    Effect.gen(function*() {
+      runs.push(`${item} ${context.attempt}`)
+      yield* Deferred.succeed(begun, context)
+      yield* Deferred.await(go)
+      return done(item, state, context)
+    })
+  return { begun: Deferred.await(begun), go: Deferred.succeed(go, undefined), runs, locked }
+})

@@ -3,33 +3,17 @@
  * its message not lost (source document, sections 4.4 and 4.7).
  */
 import { assert, describe } from "@effect/vitest"
-import { Clock, Deferred, Effect, Exit, Fiber, Option, Scope } from "effect"
-import { DgenServer, DurableQueue, Tenant } from "effect-dgen"
-import { Desk, desk, deskHandlers, done, type Locked } from "./desk.ts"
-import { elsewhere, failureOf, fast, inside, keptLogs, scan, type Store, testsOf, until } from "./serverSupport.ts"
+import { Clock, Effect, Exit, Fiber, Option, Scope } from "effect"
+import { type DgenServer, DurableQueue, Tenant } from "effect-dgen"
+import { Desk, done, held, type Locked, startDesk } from "./desk.ts"
+import { elsewhere, failureOf, inside, keptLogs, scan, type Store, testsOf, until } from "./serverSupport.ts"
 
 /** Short, so that tests end soon: what they wait for is the event, whenever it comes. */
 const lockTimeout = "30 millis" as const
 
-const start = (locked: Locked, options: DgenServer.Options = {}) =>
-  Desk.start(desk, { ...fast, tuid: ["Desk"], ...options }).pipe(Effect.provide(deskHandlers(locked)))
-
 /** The same server in a tenant layer of its own. */
 const startElsewhere = (locked: Locked, options: DgenServer.Options = {}) =>
-  Effect.flatMap(elsewhere, (context) => inside(context)(start(locked, options)))
-
-/** A locked handler that begins and never ends, until it is let go. */
-const stuck = Effect.gen(function*() {
-  const begun = yield* Deferred.make<DgenServer.LockedContext>()
-  const go = yield* Deferred.make<void>()
-  const locked: Locked = (item, state, context) =>
-    Effect.gen(function*() {
-      yield* Deferred.succeed(begun, context)
-      yield* Deferred.await(go)
-      return done(`late ${item}`, state, context)
-    })
-  return { begun: Deferred.await(begun), go: Deferred.succeed(go, undefined), locked }
-})
+  Effect.flatMap(elsewhere, (context) => inside(context)(startDesk(locked, options)))
 
 /** A locked handler that ends at once, and remembers what it ran. */
 const quick = () => {
@@ -58,7 +42,7 @@ export const lockLossesSuite = (name: string, backend: Store) => {
       live(
         `of a holder that never comes back: another consumer handles the message (${item.length} bytes)`,
         Effect.gen(function*() {
-          const { begun, locked } = yield* stuck
+          const { begun, locked } = yield* held
           const dead = yield* startElsewhere(locked)
           const client = yield* Desk.client()
           const call = yield* Effect.forkChild(client.call("Work", { item }, { timeout: "20 seconds" }))
@@ -66,7 +50,7 @@ export const lockLossesSuite = (name: string, backend: Store) => {
           assert.isTrue(yield* client.locked)
           // it finds the lock held and nothing to do; only time wakes it
           const { locked: other, runs } = quick()
-          const server = yield* start(other, { lockTimeout })
+          const server = yield* startDesk(other, { lockTimeout })
           assert.strictEqual(yield* Fiber.join(call), `${item} 2`)
           assert.deepStrictEqual(runs, [`${item} 2`])
           const short = item.slice(0, 9)
@@ -79,10 +63,10 @@ export const lockLossesSuite = (name: string, backend: Store) => {
     live(
       "of a holder that never comes back, with messages that wait: they are handled first",
       Effect.gen(function*() {
-        const { begun, locked } = yield* stuck
+        const { begun, locked } = yield* held
         yield* startElsewhere(locked)
         const { locked: other } = quick()
-        const server = yield* start(other, { lockTimeout, consumeK: 3 })
+        const server = yield* startDesk(other, { lockTimeout, consumeK: 3 })
         yield* Effect.forkChild(Desk.client().pipe(Effect.flatMap((client) => client.cast("WorkCast", { item: "a" }))))
         yield* Effect.raceFirst(begun, until(server.priorityCall("Log"), (log) => log.includes("done a")))
         yield* server.castAll([["Note", { item: "1" }], ["Note", { item: "2" }]])
@@ -94,7 +78,7 @@ export const lockLossesSuite = (name: string, backend: Store) => {
     live(
       "of a holder that comes back: it writes nothing and puts its message back with one more attempt",
       Effect.gen(function*() {
-        const { begun, go, locked } = yield* stuck
+        const { begun, go, locked } = yield* held
         const client = yield* Desk.client()
         const logs = keptLogs()
         const slow = yield* startElsewhere(locked).pipe(Effect.provide(logs.layer))
@@ -103,7 +87,7 @@ export const lockLossesSuite = (name: string, backend: Store) => {
         assert.strictEqual(first.attempt, 1)
         // an hour must pass before anybody but the holder may put the message back
         const { locked: other, runs } = quick()
-        const server = yield* start(other, { lockTimeout: "1 hour" })
+        const server = yield* startDesk(other, { lockTimeout: "1 hour" })
         const breaker = yield* Effect.scoped(
           Effect.andThen(startElsewhere(other, { lockTimeout }), until(client.locked, (locked) => !locked))
         ).pipe(Effect.as("broken"))
@@ -121,8 +105,8 @@ export const lockLossesSuite = (name: string, backend: Store) => {
       live(
         `of ${operation === "call" ? "an inline" : "a priority"} message: its caller is told, nothing is put back`,
         Effect.gen(function*() {
-          const { begun, go, locked } = yield* stuck
-          const server = yield* start(locked)
+          const { begun, go, locked } = yield* held
+          const server = yield* startDesk(locked)
           const call = yield* Effect.forkChild(server[operation]("Work", { item: "a" }, { timeout: "20 seconds" }))
           yield* begun
           yield* startElsewhere(quick().locked, { lockTimeout })
@@ -153,7 +137,7 @@ export const lockLossesSuite = (name: string, backend: Store) => {
           })
         const options = { lockTimeout, deadLetterThreshold: 2 }
         const logs = keptLogs()
-        const one = yield* start(locked, { ...options, consumeK: 2 }).pipe(Effect.provide(logs.layer))
+        const one = yield* startDesk(locked, { ...options, consumeK: 2 }).pipe(Effect.provide(logs.layer))
         yield* startElsewhere(locked, options).pipe(Effect.provide(logs.layer))
         const error: any = yield* Effect.flip(one.call("Work", { item: "a" }, { timeout: "20 seconds" }))
         assert.deepStrictEqual([error._tag, error.attempts], ["DeadLettered", 2])
@@ -176,9 +160,9 @@ export const lockLossesSuite = (name: string, backend: Store) => {
       live(
         `by ${how}: the message is handled at the next start, with no attempt counted`,
         Effect.gen(function*() {
-          const { begun, locked } = yield* stuck
+          const { begun, locked } = yield* held
           const scope = yield* Scope.make()
-          const server = yield* start(locked, { deadLetterThreshold: 1 }).pipe(
+          const server = yield* startDesk(locked, { deadLetterThreshold: 1 }).pipe(
             Effect.provideService(Scope.Scope, scope)
           )
           const client = yield* Desk.client()
@@ -189,7 +173,7 @@ export const lockLossesSuite = (name: string, backend: Store) => {
           assert.isFalse(yield* client.locked)
           assert.strictEqual(yield* client.queueLength, 2)
           const { locked: other, runs } = quick()
-          const again = yield* start(other)
+          const again = yield* startDesk(other)
           assert.strictEqual(yield* Fiber.join(call), "a 1")
           assert.deepStrictEqual(runs, ["a 1"])
           assert.deepStrictEqual(yield* again.call("Log"), ["lock a", "queued", "lock a", "done a"])
@@ -200,9 +184,9 @@ export const lockLossesSuite = (name: string, backend: Store) => {
       live(
         `by ${how}, of an inline call: its caller is told, and nothing that waits is handled any more`,
         Effect.gen(function*() {
-          const { begun, locked } = yield* stuck
+          const { begun, locked } = yield* held
           const scope = yield* Scope.make()
-          const server = yield* start(locked).pipe(Effect.provideService(Scope.Scope, scope))
+          const server = yield* startDesk(locked).pipe(Effect.provideService(Scope.Scope, scope))
           const call = yield* Effect.forkChild(server.call("Work", { item: "a" }))
           yield* begun
           yield* server.cast("Note", { item: "queued" })
@@ -219,13 +203,13 @@ export const lockLossesSuite = (name: string, backend: Store) => {
     live(
       "by an operator: the message is queued again, the holder fenced",
       Effect.gen(function*() {
-        const { begun, go, locked } = yield* stuck
+        const { begun, go, locked } = yield* held
         const dead = yield* startElsewhere(locked)
         const client = yield* Desk.client()
         const call = yield* Effect.forkChild(client.call("Work", { item: "a" }, { timeout: "20 seconds" }))
         yield* begun
         const { locked: other, runs } = quick()
-        const server = yield* start(other)
+        const server = yield* startDesk(other)
         assert.isTrue(yield* Tenant.transact(Desk.unlock()))
         assert.strictEqual(yield* Fiber.join(call), "a 2")
         assert.deepStrictEqual(runs, ["a 2"])
@@ -239,8 +223,8 @@ export const lockLossesSuite = (name: string, backend: Store) => {
     live(
       "by an operator, of an inline call: its caller is told",
       Effect.gen(function*() {
-        const { begun, go, locked } = yield* stuck
-        const server = yield* start(locked)
+        const { begun, go, locked } = yield* held
+        const server = yield* startDesk(locked)
         const call = yield* Effect.forkChild(server.call("Work", { item: "a" }))
         yield* begun
         assert.isTrue(yield* Tenant.transact(Desk.unlock()))
@@ -264,11 +248,11 @@ export const lockLossesSuite = (name: string, backend: Store) => {
     live(
       "do not come too soon for a handler that runs again: each run has the whole time, under one token",
       Effect.gen(function*() {
-        const { begun, go, locked } = yield* stuck
+        const { begun, go, locked } = yield* held
         const tenant = yield* Tenant.Tenant
         const look = Effect.provideService(Effect.map(lockOf, Option.getOrThrow), Tenant.Tenant, tenant)
         const seen: Array<DgenServer.LockInfo> = []
-        const server = yield* start((item, state, context) =>
+        const server = yield* startDesk((item, state, context) =>
           Effect.andThen(Effect.map(Effect.orDie(look), (lock) => seen.push(lock)), locked(item, state, context))
         )
         const call = yield* Effect.forkChild(server.call("Work", { item: "a" }))
@@ -282,7 +266,7 @@ export const lockLossesSuite = (name: string, backend: Store) => {
         assert.strictEqual(seen.length, 2)
         assert.strictEqual(seen[1]!.token, seen[0]!.token)
         assert.isAbove(seen[1]!.since.epochMilliseconds, seen[0]!.since.epochMilliseconds)
-        assert.deepStrictEqual(yield* server.call("Log"), ["lock a", "b", "done late a"])
+        assert.deepStrictEqual(yield* server.call("Log"), ["lock a", "b", "done a"])
       })
     )
   })

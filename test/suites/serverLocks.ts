@@ -1,9 +1,9 @@
 /** What a lock does while it is held, and how it ends when all goes well (source document, sections 4.4 and 4.7). */
 import { assert, describe } from "@effect/vitest"
-import { Deferred, Effect, Exit, Fiber, Option } from "effect"
+import { Effect, Exit, Fiber, Option } from "effect"
 import { DgenServer, Tenant, Transaction } from "effect-dgen"
-import { Desk, desk, deskHandlers, done, type Locked, logged, Refused } from "./desk.ts"
-import { elsewhere, failureOf, fast, inside, scan, type Store, testsOf, until } from "./serverSupport.ts"
+import { Desk, done, held, logged, Refused, startDesk } from "./desk.ts"
+import { scan, type Store, testsOf, until } from "./serverSupport.ts"
 
 /** The ways in which a call gets the lock. */
 const ways = {
@@ -11,24 +11,6 @@ const ways = {
   inline: { options: {}, operation: "call" },
   priority: { options: {}, operation: "priorityCall" }
 } as const
-
-const start = (locked: Locked, options: DgenServer.Options = {}) =>
-  Desk.start(desk, { ...fast, tuid: ["Desk"], ...options }).pipe(Effect.provide(deskHandlers(locked)))
-
-/** A locked handler that says when it has begun, and waits to be let go. */
-const held = Effect.gen(function*() {
-  const begun = yield* Deferred.make<void>()
-  const go = yield* Deferred.make<void>()
-  const runs: Array<string> = []
-  const locked: Locked = (item, state, context) =>
-    Effect.gen(function*() {
-      runs.push(`${item} ${context.attempt}`)
-      yield* Deferred.succeed(begun, undefined)
-      yield* Deferred.await(go)
-      return done(item, state, context)
-    })
-  return { begun: Deferred.await(begun), go: Deferred.succeed(go, undefined), runs, locked }
-})
 
 export const locksSuite = (name: string, backend: Store) => {
   const live = testsOf(backend, "locks")
@@ -40,7 +22,7 @@ export const locksSuite = (name: string, backend: Store) => {
           "hold back queued messages and no others, until state, answer and unlock commit together",
           Effect.gen(function*() {
             const { begun, go, locked } = yield* held
-            const server = yield* start(locked, options)
+            const server = yield* startDesk(locked, options)
             const call = yield* Effect.forkChild(server[operation]("Work", { item: "a" }))
             yield* begun
             assert.isTrue(yield* server.locked)
@@ -64,7 +46,7 @@ export const locksSuite = (name: string, backend: Store) => {
           "an operator sees them",
           Effect.gen(function*() {
             const { begun, go, locked } = yield* held
-            const server = yield* start(locked, options)
+            const server = yield* startDesk(locked, options)
             assert.isTrue(Option.isNone(yield* Tenant.transact(Desk.lock())))
             const before = Date.now()
             const call = yield* Effect.forkChild(server[operation]("Work", { item: "a" }))
@@ -84,7 +66,7 @@ export const locksSuite = (name: string, backend: Store) => {
         live(
           "end with a declared error: the call has it, the state stays what the lock's commit left",
           Effect.gen(function*() {
-            const server = yield* start((item) => Effect.fail(new Refused({ item })), options)
+            const server = yield* startDesk((item) => Effect.fail(new Refused({ item })), options)
             const error = yield* Effect.flip(server[operation]("Work", { item: "a" }))
             assert.deepStrictEqual([error._tag, (error as Refused).item], ["Refused", "a"])
             assert.isFalse(yield* server.locked)
@@ -95,7 +77,7 @@ export const locksSuite = (name: string, backend: Store) => {
           "end with an exception: it is not run again, and its caller is told",
           Effect.gen(function*() {
             let runs = 0
-            const server = yield* start(() => {
+            const server = yield* startDesk(() => {
               runs++
               throw new Error("no paper")
             }, options)
@@ -112,7 +94,7 @@ export const locksSuite = (name: string, backend: Store) => {
           "end with an interruption of the handler's own making as with an exception",
           Effect.gen(function*() {
             let runs = 0
-            const server = yield* start(() => {
+            const server = yield* startDesk(() => {
               runs++
               return Effect.interrupt
             }, options)
@@ -126,7 +108,7 @@ export const locksSuite = (name: string, backend: Store) => {
           "end with an update of the state as it is then",
           Effect.gen(function*() {
             const { begun, go, locked } = yield* held
-            const server = yield* start((item, state, context) =>
+            const server = yield* startDesk((item, state, context) =>
               Effect.as(
                 locked(item, state, context),
                 DgenServer.update((fresh) => done(item, logged(fresh, "of", String(fresh.log.length)), context) as any)
@@ -142,7 +124,7 @@ export const locksSuite = (name: string, backend: Store) => {
         live(
           "end with an update that fails with the declared error, or dies",
           Effect.gen(function*() {
-            const server = yield* start((item) =>
+            const server = yield* startDesk((item) =>
               Effect.succeed(DgenServer.update(() => {
                 if (item === "dies") throw new Error("no update")
                 return Effect.fail(new Refused({ item }))
@@ -163,7 +145,7 @@ export const locksSuite = (name: string, backend: Store) => {
               value: () => DgenServer.update(() => Effect.as(Transaction.set(["k"], new Uint8Array(200_000)), 1)),
               nothing: () => undefined
             }
-            const server = yield* start((item) => Effect.sync(() => outcomes[item]!()), options)
+            const server = yield* startDesk((item) => Effect.sync(() => outcomes[item]!()), options)
             for (const item of Object.keys(outcomes)) {
               assert.strictEqual((yield* Effect.flip(server[operation]("Work", { item })))._tag, "HandlerCrashed", item)
               assert.isFalse(yield* server.locked)
@@ -174,7 +156,7 @@ export const locksSuite = (name: string, backend: Store) => {
         live(
           "stop the handle when their handler does",
           Effect.gen(function*() {
-            const server = yield* start(
+            const server = yield* startDesk(
               (item, state) => Effect.succeed(DgenServer.stop("the end", logged(state, item))),
               options
             )
@@ -182,7 +164,7 @@ export const locksSuite = (name: string, backend: Store) => {
             assert.strictEqual(error._tag, "ServerStopped")
             assert.include(error.message, "the end")
             assert.strictEqual((yield* Effect.flip(server.call("Log")))._tag, "ServerStopped")
-            const again = yield* start(() => Effect.never)
+            const again = yield* startDesk(() => Effect.never)
             assert.deepStrictEqual(yield* again.call("Log"), ["lock a", "a"])
           })
         )
@@ -190,7 +172,7 @@ export const locksSuite = (name: string, backend: Store) => {
           "leave entries alone that others changed and their handler did not",
           Effect.gen(function*() {
             const { begun, go, locked, runs } = yield* held
-            const server = yield* start(locked, options)
+            const server = yield* startDesk(locked, options)
             const call = yield* Effect.forkChild(server[operation]("Work", { item: "a" }))
             yield* begun
             yield* server.priorityCall("Count", { by: 5 })
@@ -210,8 +192,8 @@ export const locksSuite = (name: string, backend: Store) => {
               Effect.map((lock) => Option.getOrThrow(lock).since.epochMilliseconds),
               Effect.provideService(Tenant.Tenant, tenant)
             )
-            const other = yield* start(() => Effect.never, { consume: false })
-            const server = yield* start(
+            const other = yield* startDesk(() => Effect.never, { consume: false })
+            const server = yield* startDesk(
               (item, state, context) =>
                 Effect.gen(function*() {
                   runs++
@@ -241,150 +223,5 @@ export const locksSuite = (name: string, backend: Store) => {
         )
       })
     }
-
-    live(
-      "a message past the queue that asks for a held lock is refused and writes nothing",
-      Effect.gen(function*() {
-        const { begun, go, locked } = yield* held
-        const server = yield* start(locked)
-        const call = yield* Effect.forkChild(server.call("Work", { item: "a" }))
-        yield* begun
-        const other = yield* Effect.flatMap(elsewhere, (context) => inside(context)(start(locked)))
-        for (const handle of [server, other]) {
-          for (
-            const run of [
-              handle.priorityCall("Work", { item: "b" }),
-              handle.priorityCast("WorkCast", { item: "b" }),
-              handle.info("WorkInfo", { item: "b" })
-            ]
-          ) {
-            const error = yield* Effect.flip(run as Effect.Effect<unknown, DgenServer.CallError>)
-            assert.strictEqual(error._tag, "Locked")
-          }
-        }
-        assert.isUndefined(yield* Tenant.transact(Transaction.get(["locked by", "b"])))
-        const lock = Option.getOrThrow(yield* Tenant.transact(Desk.lock()))
-        assert.strictEqual(lock.tag, "Work")
-        yield* go
-        assert.strictEqual(yield* Fiber.join(call), "a 1")
-        assert.deepStrictEqual(yield* server.call("Log"), ["lock a", "done a"])
-      })
-    )
-    live(
-      "a call that would have run inline waits in the queue for a held lock",
-      Effect.gen(function*() {
-        const { begun, go, locked, runs } = yield* held
-        const server = yield* start(locked)
-        const first = yield* Effect.forkChild(server.call("Work", { item: "a" }))
-        yield* begun
-        const second = yield* Effect.forkChild(server.call("Work", { item: "b" }))
-        yield* until(server.queueLength, (length) => length === 1)
-        yield* go
-        assert.strictEqual(yield* Fiber.join(first), "a 1")
-        assert.strictEqual(yield* Fiber.join(second), "b 1")
-        assert.deepStrictEqual(runs, ["a 1", "b 1"])
-      })
-    )
-    live(
-      "a lock ends its batch: what follows waits, what came before is committed",
-      Effect.gen(function*() {
-        const seen: Array<ReadonlyArray<string>> = []
-        const server = yield* start((item, state, context) =>
-          Effect.sync(() => {
-            seen.push(state.log)
-            return done(item, state, context)
-          }), { consumeK: 10 })
-        yield* server.castAll([
-          ["Note", { item: "before" }],
-          ["WorkCast", { item: "a" }],
-          ["Note", { item: "between" }],
-          ["WorkCast", { item: "b" }],
-          ["Note", { item: "after" }]
-        ])
-        const log = yield* until(server.priorityCall("Log"), (log) => log.includes("after"))
-        assert.deepStrictEqual(log, ["before", "lock a", "done a", "between", "lock b", "done b", "after"])
-        assert.deepStrictEqual(seen, [["before", "lock a"], ["before", "lock a", "done a", "between", "lock b"]])
-      })
-    )
-    live(
-      "casts and infos that lock past the queue: done when their locked handler is, and told of its crash",
-      Effect.gen(function*() {
-        const kinds: Array<string> = []
-        const server = yield* start((item, state, context) =>
-          Effect.sync(() => {
-            kinds.push(context.kind)
-            assert.isUndefined(context.from)
-            if (item === "dies") throw new Error("no paper")
-            return done(item, state, context)
-          })
-        )
-        yield* server.priorityCast("WorkCast", { item: "a" })
-        yield* server.info("WorkInfo", { item: "b" })
-        assert.deepStrictEqual(kinds, ["cast", "info"])
-        assert.deepStrictEqual(yield* server.priorityCall("Log"), ["lock a", "done a", "lock b", "done b"])
-        const cast = yield* Effect.flip(server.priorityCast("WorkCast", { item: "dies" }))
-        assert.strictEqual(cast._tag, "HandlerCrashed")
-        const info = yield* Effect.flip(server.info("WorkInfo", { item: "dies" }))
-        assert.strictEqual(info._tag, "HandlerCrashed")
-      })
-    )
-    live(
-      "one lock at a time, and no queued message beside it, whoever consumes",
-      Effect.gen(function*() {
-        let inside_ = 0
-        let most = 0
-        const lengths: Array<readonly [number, number]> = []
-        const locked: Locked = (item, state, context) =>
-          Effect.gen(function*() {
-            most = Math.max(most, ++inside_)
-            const before = (yield* Effect.orDie(look)).length
-            yield* Effect.yieldNow
-            const after = (yield* Effect.orDie(look)).length
-            lengths.push([before, after])
-            inside_--
-            return done(item, state, context)
-          })
-        const client = yield* Desk.client()
-        const look = Effect.map(client.state, (state) => state!.log)
-        const handles = [yield* start(locked), yield* start(locked, { consumeK: 5 })]
-        for (const options of [{}, { consumeK: 3 }]) {
-          handles.push(yield* Effect.flatMap(elsewhere, (context) => inside(context)(start(locked, options))))
-        }
-        yield* Effect.forEach(
-          Array.from({ length: 24 }, (_, i) => i),
-          (i) => {
-            const handle = handles[i % handles.length]!
-            return i % 3 === 0
-              ? handle.call("Work", { item: `work ${i}` }, { timeout: "20 seconds" })
-              : handle.cast("Note", { item: `note ${i}` })
-          },
-          { concurrency: "unbounded", discard: true }
-        )
-        const log = yield* until(look, (log) => log.length === 32)
-        assert.strictEqual(most, 1)
-        assert.deepStrictEqual(lengths.filter(([before, after]) => before !== after), [])
-        assert.strictEqual(new Set(log).size, 32)
-        for (const [i, line] of log.entries()) {
-          if (line.startsWith("lock")) assert.strictEqual(log[i + 1], line.replace("lock", "done"))
-        }
-      })
-    )
-    live(
-      "a caller that goes does not end the locked handler of its inline call",
-      Effect.gen(function*() {
-        const { begun, go, locked } = yield* held
-        const server = yield* start(locked)
-        const timeout = yield* Effect.forkChild(server.call("Work", { item: "a" }, { timeout: "20 millis" }))
-        yield* begun
-        assert.strictEqual((yield* failureOf(timeout))._tag, "CallTimeout")
-        assert.isTrue(yield* server.locked)
-        yield* go
-        assert.deepStrictEqual(yield* until(server.priorityCall("Log"), (log) => log.length === 2), [
-          "lock a",
-          "done a"
-        ])
-        yield* until(server.locked, (locked) => !locked)
-      })
-    )
   })
 }

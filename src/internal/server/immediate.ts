@@ -17,10 +17,12 @@ import * as Effect from "effect/Effect"
 import type { BackendError } from "../../BackendError.ts"
 import type { StateError } from "../../StateCodec.ts"
 import { Transaction } from "../../Transaction.ts"
+import type { Caller } from "../queue/envelope.ts"
 import * as Queue from "../queue/queue.ts"
 import { transact } from "../transact.ts"
 import { runActions } from "./actions.ts"
 import { inlineAnswer, markWaiting, openInline } from "./answering.ts"
+import { forget } from "./client.ts"
 import { HandlerCrashed, Locked, LockFenced, ServerKilled, ServerStopped } from "./errors.ts"
 import { isOfMessage } from "./failures.ts"
 import { answerOf, Crash, handle, type Handled, type Incoming } from "./handle.ts"
@@ -47,6 +49,7 @@ interface Ran {
   readonly handled: Handled
   readonly progress: Progress
   readonly acquired: Acquired | undefined
+  readonly caller: Caller | undefined
 }
 
 const TO_QUEUE: Progress = { _tag: "Queue", attempts: 0 }
@@ -86,7 +89,8 @@ const body = (
     return {
       handled: { ...handled, state: saved.state },
       progress: isWaiting ? { _tag: "Waits" } : { _tag: "Handled", answer },
-      acquired: lock && { lock, input, ...saved }
+      acquired: lock && { lock, input, ...saved },
+      caller: input.caller
     }
   })
 
@@ -96,12 +100,18 @@ const after = (
   ran: Ran,
   progress: (progress: Progress) => void
 ): Effect.Effect<void, Failure> => {
-  if (ran.acquired === undefined) progress(ran.progress)
-  const actions = ran.handled.actions.length === 0
-    ? Effect.void
-    : runActions(server, [ran.handled.actions], ran.handled.state)
-  return ran.acquired === undefined ? actions : Effect.andThen(actions, locked(server, ran.acquired, progress))
+  const { acquired, handled } = ran
+  if (acquired !== undefined) return locked(server, acquired, progress)
+  progress(ran.progress)
+  const actions = handled.actions.length === 0 ? Effect.void : runActions(server, [handled.actions], handled.state)
+  return ran.progress._tag === "Waits" ? Effect.andThen(unlessGone(server, ran.caller), actions) : actions
 }
+
+/** Takes away the key of a call that ended before the commit that says that it waits. */
+const unlessGone = (server: Server, caller: Caller | undefined): Effect.Effect<void> =>
+  caller === undefined || server.tenant.calls.has(caller.instance, caller.id)
+    ? Effect.void
+    : Effect.ignore(forget(server.tenant, server.keys, caller))
 
 /** Runs the locked handler; its end is the message's. */
 const locked = (
@@ -117,11 +127,11 @@ const locked = (
         if (ended.crashed !== undefined && message.kind !== "call") {
           return Effect.fail(new HandlerCrashed({ ...named, cause: ended.crashed }))
         }
-        progress(
-          ended.answer === undefined && message.kind === "call"
-            ? { _tag: "Waits" }
-            : { _tag: "Handled", answer: ended.answer }
-        )
+        if (ended.answer === undefined && message.kind === "call") {
+          progress({ _tag: "Waits" })
+          return unlessGone(server, acquired.input.caller)
+        }
+        progress({ _tag: "Handled", answer: ended.answer })
         return Effect.void
       case "Fenced":
         return Effect.fail(new LockFenced({ ...named, requeued: false }))
