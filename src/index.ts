@@ -59,6 +59,21 @@ export * as DgenServer from "./DgenServer.ts"
 export * as DurableQueue from "./DurableQueue.ts"
 
 /**
+ * The distributed backend: a FoundationDB cluster, shared by any number of processes of any number of machines. A commit
+ * that was reported survives the loss of as many machines as the cluster's redundancy says.
+ *
+ * It uses the npm package `foundationdb`, an optional peer dependency that this module alone imports, when its layer is
+ * built, and FoundationDB's client library (`libfdb_c`), 7.1 or newer. Where one of them is missing or nothing answers,
+ * the layer fails with an error that says what to install or to check; nothing waits for ever.
+ *
+ * What you owe: the two installations, a cluster file that the process may read and write (the client keeps it up to
+ * date), and Node's main thread (the package cannot be used in a worker). `docs/OPERATING.md` says more.
+ *
+ * @since 0.1.0
+ */
+export * as FoundationDbBackend from "./FoundationDbBackend.ts"
+
+/**
  * A backend in memory, for tests: the same optimistic transactions, limits, watches and errors as the durable ones,
  * and gone with its scope. Two transactions that conflict on FoundationDB conflict here, and two that do not, do not.
  *

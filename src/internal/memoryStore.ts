@@ -46,6 +46,7 @@ export const make = (store: OptimisticStore): Effect.Effect<Backend["Service"], 
         commitCanBeUnknown: false,
         begin: session.begin,
         directory: Directory.make(session.begin),
-        signals: new Signals()
+        signals: new Signals(),
+        advance: (version) => Effect.sync(() => store.advance(Number(version)))
       })
   )

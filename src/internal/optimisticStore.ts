@@ -219,6 +219,11 @@ export class OptimisticStore {
     this.#watches.recheckAll()
   }
 
+  /** Later commits get greater versions than this one. The next commit makes it durable. */
+  advance(version: number): void {
+    this.version = Math.max(this.version, version)
+  }
+
   // --- reads ---
 
   #read<A>(running: Running, read: (version: number) => A): A {

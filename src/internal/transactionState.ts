@@ -34,6 +34,9 @@ const USER_VERSION_LIMIT = 65_535
 
 const STAMP_BYTES = 10
 
+/** FoundationDB takes the stamp's place in the last bytes of a value, and counts them. */
+const STAMP_POSITION_BYTES = 4
+
 interface Unreadable {
   readonly begin: Uint8Array
   readonly end: Uint8Array
@@ -187,7 +190,7 @@ export class TransactionState {
   }
 
   setVersionstampedValue(key: Uint8Array, value: Uint8Array, position: number): void {
-    if (!this.#checkWrite(key, value)) return
+    if (!this.#checkWrite(key, value, STAMP_POSITION_BYTES)) return
     this.#overlay.set(Keys.toText(key), { op: "versionstampedValue", key, value, position })
     this.#charge(3 * charged(this, key) + 1 + value.length)
   }
@@ -294,12 +297,13 @@ export class TransactionState {
     return false
   }
 
-  #checkWrite(key: Uint8Array, value: Uint8Array | undefined): boolean {
+  #checkWrite(key: Uint8Array, value: Uint8Array | undefined, kept = 0): boolean {
     if (this.#refused() || !this.#checkKey(key)) return false
-    if (value === undefined || value.length <= VALUE_LIMIT_BYTES) return true
+    const limit = VALUE_LIMIT_BYTES - kept
+    if (value === undefined || value.length <= limit) return true
     this.fail(
       new BackendError.ValueTooLarge({
-        message: `a value has ${value.length} bytes, and at most ${VALUE_LIMIT_BYTES} fit: split it over several keys`
+        message: `a value has ${value.length} bytes, and at most ${limit} fit: split it over several keys`
       })
     )
     return false

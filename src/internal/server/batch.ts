@@ -52,6 +52,8 @@ export interface Pace {
   limit: number
   /** The messages of the batch that runs. */
   seen: ReadonlyArray<Queue.Item>
+  /** Which of them is being handled. */
+  at: number
   /** When this consumer first saw a lock, or a message of a broken one, on its own clock (2). */
   readonly sightings: Map<string, number>
 }
@@ -153,6 +155,7 @@ const runItems = (
     let taken = 0
     let last: { readonly handled: Handled; readonly item: Queue.Item; readonly input: Acquired["input"] } | undefined
     for (const [index, item] of items.entries()) {
+      pace.at = index
       const { handled, input } = yield* runItem(server, state, runner, logs, item, index, current)
       taken++
       current = handled.state

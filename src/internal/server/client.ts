@@ -81,7 +81,11 @@ export const withCall = <A, E>(
   })
 
 /** Takes away the key that says that a call waits, where there may be one. */
-const forget = (tenant: Tenant["Service"], keys: ServerKeys, caller: Caller): Effect.Effect<void, BackendError> =>
+export const forget = (
+  tenant: Tenant["Service"],
+  keys: ServerKeys,
+  caller: Caller
+): Effect.Effect<void, BackendError> =>
   transact(
     tenant,
     Effect.map(Transaction, (state) => state.clear(keys.waitingKey(caller.millis, caller.instance, caller.id)))

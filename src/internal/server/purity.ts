@@ -29,6 +29,8 @@ export class HeldLogs {
   readonly #loggers: ReadonlySet<Logger.Logger<unknown, unknown>>
   readonly logger: Logger.Logger<unknown, void>
 
+  static readonly none = new HeldLogs(new Set())
+
   constructor(loggers: ReadonlySet<Logger.Logger<unknown, unknown>>) {
     this.#loggers = loggers
     this.logger = Logger.make((line) => void this.#lines.push(line))
