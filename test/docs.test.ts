@@ -149,9 +149,8 @@ describe("what a program prints is shown", () => {
 
 /** Where a document names tests: a file, and titles as they stand in it. */
 const namedTests = (file: string): ReadonlyArray<{ readonly source: string; readonly title: string }> =>
-  [...read(file).replaceAll(/\s+/g, " ").matchAll(/`(test\/[\w./]+\.ts)`: ((?:"[^"]+"(?:; )?)+)/g)].flatMap((match) =>
-    [...match[2]!.matchAll(/"([^"]+)"/g)].map((title) => ({ source: match[1]!, title: title[1]! }))
-  )
+  [...read(file).replaceAll(/\s+/g, " ").matchAll(/`(test\/[\w./]+\.ts)`(?: \([^)]*\))?: ((?:"[^"]+"(?:; )?)+)/g)]
+    .flatMap((match) => [...match[2]!.matchAll(/"([^"]+)"/g)].map((title) => ({ source: match[1]!, title: title[1]! })))
 
 const holds = ({ source, title }: { readonly source: string; readonly title: string }): boolean =>
   fs.existsSync(path.join(root, source)) && [`"${title}"`, `\`${title}\``].some((text) => read(source).includes(text))
