@@ -33,13 +33,15 @@ const watched = Watched.behaviour({
 const setup = (options: DgenServer.Options) =>
   Effect.gen(function*() {
     const done = yield* Deferred.make<void>()
+    const died = yield* Deferred.make<void>()
     const server = yield* Watched.start(watched, { tuid: ["Watched"], restart: Schedule.forever, ...options }).pipe(
       Effect.provide([
-        Watched.actionsLayer({ Done: () => Effect.sync(() => Deferred.doneUnsafe(done, Exit.void)) }),
+        Watched.actionsLayer({ Done: () => Effect.sync(() => void Deferred.doneUnsafe(done, Exit.void)) }),
+        Watched.deadLetterLayer(() => Effect.sync(() => void Deferred.doneUnsafe(died, Exit.void))),
         Watched.lockedLayer({ Slow: (_, state) => DgenServer.reply(undefined, state) })
       ])
     )
-    return { server, acted: Deferred.await(done) }
+    return { server, acted: Deferred.await(done), buried: Deferred.await(died) }
   })
 
 const inMemory = Effect.provide(Tenant.layer(["observed"]).pipe(Layer.provide(MemoryBackend.layer)))
@@ -109,21 +111,28 @@ const metric = (name: string, attributes: Record<string, string>) =>
 describe("metrics", () => {
   it.live("count messages by outcome, dead letters, batches and callbacks", () =>
     Effect.gen(function*() {
-      const { server } = yield* setup({ consumeK: 5, deadLetterThreshold: 2 })
-      const before = yield* metric("effect_dgen_messages", { outcome: "reply" })
+      const { buried, server } = yield* setup({ consumeK: 5, deadLetterThreshold: 2 })
+      const count = (outcome: string) =>
+        Effect.map(metric("effect_dgen_messages", { outcome }), (state): number => state?.count ?? 0)
+      const counts = Effect.all({
+        reply: count("reply"),
+        error: count("error"),
+        lock: count("lock"),
+        noReply: count("noReply"),
+        crash: count("crash")
+      })
+      // metrics are the process's, and other tests count too
+      const before = yield* counts
       yield* server.call("Add", 1)
       yield* Effect.exit(server.call("Refuse"))
       yield* server.call("Slow")
       yield* server.cast("Note")
       assert.strictEqual((yield* Effect.flip(server.call("Poison")))._tag, "DeadLettered")
-      const count = (outcome: string) =>
-        Effect.map(metric("effect_dgen_messages", { outcome }), (state) => state?.count)
-      // the reply of the lock counts, too
-      assert.strictEqual(yield* count("reply"), (before?.count ?? 0) + 2)
-      assert.strictEqual(yield* count("error"), 1)
-      assert.strictEqual(yield* count("lock"), 1)
-      assert.strictEqual(yield* count("noReply"), 1)
-      assert.strictEqual(yield* count("crash"), 2)
+      yield* buried
+      const after = yield* counts
+      const added = Object.entries(after).map(([name, value]) => [name, value - before[name as keyof typeof before]])
+      // the reply of the locked handler counts, too
+      assert.deepStrictEqual(Object.fromEntries(added), { reply: 2, error: 1, lock: 1, noReply: 1, crash: 2 })
       assert.strictEqual((yield* metric("effect_dgen_dead_letters", {})).count, 1)
       assert.isAbove((yield* metric("effect_dgen_batch_size", {})).count, 3)
       assert.isAbove((yield* metric("effect_dgen_callback_millis", {})).count, 3)
