@@ -108,7 +108,7 @@ export const make = (
     cast: (tag, payload) => castAll([[tag, payload]]),
     castAll,
     queueLength: run(DurableQueue.length({ keys })),
-    state: run(StateCodec.term(definition.state).read(keys.state))
+    state: run(Effect.map(StateCodec.make(definition.state).read(keys.state), (stored) => stored?.value))
   }
 }
 

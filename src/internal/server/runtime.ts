@@ -57,7 +57,7 @@ const initialise = (behaviour: Behaviour, options: Options, tenant: Tenant["Serv
   })
 
 const writeFirst = (behaviour: Behaviour, state: TransactionState, keys: ServerKeys, first: unknown) =>
-  Effect.map(StateCodec.term(behaviour.definition.state).write(keys.state, undefined, first), () => {
+  Effect.map(StateCodec.make(behaviour.definition.state).write(keys.state, undefined, first), () => {
     state.set(keys.name, Buffer.from(behaviour.definition.name))
     state.set(keys.head, state.operationId)
   })

@@ -28,6 +28,8 @@ import type { Behaviour, Definition, Effects, Options } from "./model.ts"
 interface Cached {
   readonly version: string
   readonly state: unknown
+  /** How the state is stored, see `StateCodec`. */
+  readonly stored: StateCodec.Stored<unknown> | undefined
 }
 
 /** What the parts of a running server share. */
@@ -51,7 +53,7 @@ export interface Server {
 export const make = (parts: Omit<Server, "codec" | "inline" | "stopped" | "cache" | "queue">): Server => ({
   ...parts,
   queue: { keys: parts.keys },
-  codec: StateCodec.term(parts.definition.state),
+  codec: StateCodec.make(parts.definition.state),
   inline: Semaphore.makeUnsafe(1),
   stopped: Deferred.makeUnsafe<string>(),
   cache: undefined
@@ -66,10 +68,7 @@ export const stop = (server: Server, reason: string): void => {
 export const isStopped = (server: Server): boolean => Deferred.isDoneUnsafe(server.stopped)
 
 /** The state of a server within a transaction, and what it writes. */
-export interface Loaded {
-  readonly version: string
-  readonly state: unknown
-}
+export type Loaded = Cached
 
 /** The state, from the cache where its version still holds; `undefined` when the server does not exist. */
 export const load = (
@@ -80,7 +79,7 @@ export const load = (
   const version = Keys.toText(head)
   const cached = server.cache
   if (server.options.cache && cached !== undefined && cached.version === version) return Effect.succeed(cached)
-  return Effect.map(server.codec.read(server.keys.state), (state) => ({ version, state }))
+  return Effect.map(server.codec.read(server.keys.state), (stored) => ({ version, state: stored?.value, stored }))
 }
 
 /** Writes a changed state with a new version, and caches it when others of this process can read it (1). */
@@ -96,11 +95,11 @@ export const save = (
     })
     return Effect.void
   }
-  return Effect.map(server.codec.write(server.keys.state, loaded?.state, state), (kept) => {
+  return Effect.map(server.codec.write(server.keys.state, loaded?.stored, state), (stored) => {
     transaction.set(server.keys.head, transaction.operationId)
     const version = Keys.toText(transaction.operationId)
     transaction.onAccepted.push(() => {
-      server.cache = { version, state: kept }
+      server.cache = { version, state: stored.value, stored }
     })
   })
 }
