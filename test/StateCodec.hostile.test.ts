@@ -46,6 +46,7 @@ const deepEntry = Array.from({ length: 200 }, () => [1, "d"]).flat()
 
 const hostile: Record<string, readonly [ReadonlyArray<Row>, string]> = {
   "entries without a head": [without(0), ""],
+  "a head with something in it": [replaced(0, "1"), ""],
   "a missing entry": [without(1), "a"],
   "items without a head": [without(2), "list"],
   "an item without a place": [without(3), "list.x"],

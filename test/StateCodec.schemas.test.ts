@@ -144,6 +144,15 @@ const cases: Record<string, readonly [Schema.Codec<any, any>, ReadonlyArray<unkn
   ]],
   "empty struct": [Schema.Struct({}), [{}, {}]],
   "empty list": [Schema.Array(Schema.Struct({ id: Schema.String })), [[], [{ id: "" }], []]],
+  "nothing in a record": [Schema.Record(Schema.String, Schema.UndefinedOr(Schema.Array(Task))), [
+    { a: undefined, b: [] },
+    { a: [task("x")], b: undefined },
+    { a: [task("y"), task("x")], c: undefined }
+  ]],
+  "overrides of classes": [Schema.Struct({ p: StateCodec.term(Point), t: Schema.Array(StateCodec.assigns(Task)) }), [
+    { p: new Point({ x: 1, y: 1 }), t: [task("a", 0, 1)] },
+    { p: new Point({ x: 1, y: 2 }), t: [task("b"), task("a", 0, 2)] }
+  ]],
   null: [Schema.Null, [null, null]],
   undefined: [Schema.UndefinedOr(Schema.Int), [undefined, 1, undefined]],
   "json": [Schema.Struct({ json: Schema.Json }), [{ json: null }, { json: [{ a: [true, -0, "é", 1e300] }] }]]
@@ -182,6 +191,15 @@ describe("StateCodec", () => {
         yield* state.checkForms
       }
     }).pipe(Effect.provide(testLayer)))
+
+  it("types that refer to each other in all ways are planned in no time", () => {
+    const types: Array<any> = []
+    const fields = Object.fromEntries(
+      Array.from({ length: 14 }, (_, i) => [`f${i}`, Schema.optionalKey(Schema.suspend((): any => types[i]))])
+    )
+    for (let i = 0; i < 14; i++) types.push(Schema.Struct(fields).annotate({ title: `T${i}` }))
+    StateCodec.make(types[0])
+  })
 
   it.effect("an instance that a check of its class refuses is not written", () =>
     Effect.gen(function*() {

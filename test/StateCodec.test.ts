@@ -266,9 +266,15 @@ describe("StateCodec", () => {
       State,
       { ...fine, record: { "\ud800": 1 } },
       "record.\ufffd",
-      "lone surrogate"
+      "half of a surrogate pair"
     )
-    refused("a lone surrogate as an id", State, { ...fine, list: items("\udc00") }, "list.\ufffd", "lone surrogate")
+    refused(
+      "a lone surrogate as an id",
+      State,
+      { ...fine, list: items("\udc00") },
+      "list.\ufffd",
+      "half of a surrogate pair"
+    )
     refused("a lone surrogate in a text", State, { ...fine, b: "a\ud800b" }, "b", "lone surrogate")
     refused(
       "a name that no key can hold",
@@ -276,6 +282,20 @@ describe("StateCodec", () => {
       { ...fine, record: { ["n".repeat(10_000)]: 1 } },
       `record.${"n".repeat(60)}…`,
       "StateCodec.term"
+    )
+    refused(
+      "a name that is longer than all keys",
+      State,
+      { ...fine, record: { ["n".repeat(11_000_000)]: 1 } },
+      `record.${"n".repeat(60)}…`,
+      "key"
+    )
+    refused(
+      "an item that is in the list twice",
+      State,
+      { ...fine, list: [items("x")[0], items("y")[0], items("x")[0]] },
+      "list",
+      "the id \"x\""
     )
     refused("a state that is no object", State, null, "", "object")
     refused(
@@ -304,6 +324,8 @@ describe("StateCodec", () => {
             state.write({ ...state.value, a: 2, list: state.value.list.toSpliced(at, 0, { id: "x", n: 1 }) })
           )
           assert.include(error.message, "the id \"x\"")
+          const same = state.value.list.toSpliced(at, 0, state.value.list[1]!)
+          assert.include((yield* Effect.flip(state.write({ ...state.value, list: same }))).message, "the id \"x\"")
         }
         // whoever catches the error commits nothing of the refused state either
         yield* within((prefix) =>

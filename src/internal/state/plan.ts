@@ -8,7 +8,8 @@
  *    or a list somewhere in it, or an annotation asks for it.
  * 3. A schema with a transformation of the whole (a rename, a default) is a term: its parts in the store are not the
  *    parts of its value. Checks of the whole are kept: they run whenever a part changed, and on reading.
- * 4. Where a recursive schema comes back to itself, it is a term: keys do not grow with the depth of the data.
+ * 4. Where a recursive schema comes back to itself, it is a term: keys do not grow with the depth of the data. So is
+ *    what lies deeper than `NESTING_LIMIT`, or behind more suspended schemas than `SUSPENDED_LIMIT`.
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -22,8 +23,11 @@ export const ANNOTATION = "effect-dgen/StateCodec"
 /** What an annotation can ask for. */
 export type Override = "term" | "assigns" | "components"
 
-/** Entries inside entries; each makes keys longer, and schemas that generate themselves have no end. */
+/** Entries inside entries; each makes keys longer. */
 const NESTING_LIMIT = 16
+
+/** Suspended schemas inside each other: types that refer to each other in all ways have too many paths to plan each. */
+const SUSPENDED_LIMIT = 2
 
 /** Kept whole. */
 export interface TermPlan {
@@ -80,18 +84,21 @@ export const planFor = (plan: Plan, value: unknown): TermPlan | AssignsPlan | Co
 type PureSchema = Schema.Codec<any, any, never, never>
 
 /** The plan of a schema. Throws an `Error` when an annotation asks for what its schema cannot be. */
-export const planOf = (schema: PureSchema): Plan => planAst(schema.ast, { many: false, above: [], path: [] })
+export const planOf = (schema: PureSchema): Plan =>
+  planAst(schema.ast, { many: false, above: [], suspended: 0, path: [] })
 
 interface Place {
   /** Whether the value is one of many (2). */
   readonly many: boolean
   readonly above: ReadonlyArray<SchemaAST.AST>
+  readonly suspended: number
   readonly path: ReadonlyArray<string>
 }
 
 const schemaOf = (ast: SchemaAST.AST): PureSchema => Schema.make(ast)
 
 const below = (place: Place, ast: SchemaAST.AST, name: string, many: boolean): Place => ({
+  ...place,
   many,
   above: [...place.above, ast],
   path: [...place.path, name]
@@ -103,14 +110,16 @@ const overrideOf = (ast: SchemaAST.AST): Override | undefined => {
   return own ?? ast.checks?.map((check) => check.annotations?.[ANNOTATION] as Override | undefined).find(Boolean)
 }
 
-const planAst = (ast: SchemaAST.AST, place: Place): Plan => {
+const planAst = (ast: SchemaAST.AST, from: Place): Plan => {
   let override = overrideOf(ast)
   let target = ast
-  while (SchemaAST.isSuspend(target) && target.encoding === undefined) {
+  let suspended = from.suspended
+  while (SchemaAST.isSuspend(target) && target.encoding === undefined && suspended++ < SUSPENDED_LIMIT) {
     target = target.thunk()
     override ??= overrideOf(target)
   }
-  if (override === "term") return term(ast)
+  const place = { ...from, suspended }
+  if (override === "term" || SchemaAST.isSuspend(target)) return term(ast)
   if (place.above.includes(target) || place.above.length >= NESTING_LIMIT) return term(ast)
   const plan = assigns(target, place, override === "assigns") ?? components(target, place) ?? maybe(target, place)
   const kind = plan === undefined ? "term" : plan.kind === "maybe" ? plan.some.kind : plan.kind

@@ -47,8 +47,9 @@ export const itemPrefix = (prefix: Uint8Array, id: string, path: Path): Uint8Arr
   named(prefix, COMPONENTS, id, path)
 
 const named = (prefix: Uint8Array, tag: number, name: string, path: Path): Uint8Array => {
-  if (!name.isWellFormed()) throw new Refused(path, "a key with a lone surrogate has no UTF-8 form")
-  return Tuple.pack([tag, name], prefix)
+  const packed = Tuple.packResult([tag, name], prefix)
+  if (Result.isFailure(packed)) throw new Refused(path, `it cannot be a key: ${packed.failure.message}`)
+  return packed.success
 }
 
 /** The end of all keys that begin with a prefix that is a packed tuple. */
@@ -108,6 +109,7 @@ const place = (root: Holder, elements: ReadonlyArray<Tuple.Element>, value: Uint
       return
     }
     if (elements.length === at + 1) {
+      if (value.length > 0) throw new Refused(path, "entries as a later version stores them")
       stored.head = true
       return
     }
