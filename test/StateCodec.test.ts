@@ -93,6 +93,17 @@ describe("StateCodec", () => {
         ])
       })
     )
+    test(
+      "the last annotation counts, on whichever side of a check",
+      Effect.gen(function*() {
+        const list = StateCodec.components(Schema.Array(Item)).check(Schema.isMaxLength(9))
+        yield* cell(
+          Schema.Struct({ a: list, b: StateCodec.term(list), c: StateCodec.components(StateCodec.term(list)) })
+        )
+          .write({ a: [], b: [], c: [] })
+        assert.deepStrictEqual((yield* rows).map((row) => row.key), [[1], [1, "a", 2], [1, "b", 0, 0], [1, "c", 2]])
+      })
+    )
     it("an annotation that cannot be followed is refused at once, with its place", () => {
       const renamed = Schema.Struct({ a: Schema.Int }).pipe(Schema.encodeKeys({ a: "b" }))
       assert.throws(

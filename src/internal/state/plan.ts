@@ -44,7 +44,6 @@ export interface Entry {
 /** A key an entry. */
 export interface AssignsPlan {
   readonly kind: "assigns"
-  readonly codec: Codec
   /** The fields that the schema names, in its order. */
   readonly fields: ReadonlyMap<string, Entry>
   /** How other keys are written, if there may be any. */
@@ -105,9 +104,9 @@ const below = (place: Place, ast: SchemaAST.AST, name: string, many: boolean): P
 })
 
 const overrideOf = (ast: SchemaAST.AST): Override | undefined => {
-  const own = ast.annotations?.[ANNOTATION] as Override | undefined
-  // an annotation behind a check lies on the check
-  return own ?? ast.checks?.map((check) => check.annotations?.[ANNOTATION] as Override | undefined).find(Boolean)
+  // an annotation that comes behind a check lies on the check
+  const onChecks = ast.checks?.map((check) => check.annotations?.[ANNOTATION]).findLast(Boolean)
+  return (onChecks ?? ast.annotations?.[ANNOTATION]) as Override | undefined
 }
 
 const planAst = (ast: SchemaAST.AST, from: Place): Plan => {
@@ -182,12 +181,8 @@ const assigns = (ast: SchemaAST.AST, place: Place, forced: boolean): AssignsPlan
     plan: indexes.length > 1 ? term(indexes[0]!.type) : planAst(indexes[0]!.type, below(place, ast, "*", true)),
     codec: codecOf(schemaOf(new SchemaAST.Objects([], indexes)))
   }
-  const whole = schemaOf(ast)
   return {
     kind: "assigns",
-    get codec() {
-      return codecOf(whole)
-    },
     fields,
     rest,
     checkKey: rest === undefined ? undefined : keyCheck(indexes),
