@@ -37,6 +37,9 @@ const Chain = Schema.Struct({ next: Schema.optional(Schema.suspend((): Schema.Co
 
 const task = (id: string, millis = 0, x?: number) =>
   new Task({ id, at: DateTime.makeUnsafe(millis), ...(x === undefined ? {} : { point: new Point({ x, y: 1 }) }) })
+const Rounded = Schema.Finite.pipe(
+  Schema.decodeTo(Schema.Finite, { decode: SchemaGetter.passthrough(), encode: SchemaGetter.transform(Math.round) })
+)
 const nested = (depth: number): Chain => depth === 0 ? {} : { next: nested(depth - 1) }
 
 const Nested = Schema.Struct({
@@ -192,6 +195,88 @@ describe("StateCodec", () => {
       }
     }).pipe(Effect.provide(testLayer)))
 
+  const defaults: Record<string, (value: Effect.Effect<any>) => any> = {
+    key: Schema.withDecodingDefaultKey,
+    "type and key": Schema.withDecodingDefaultTypeKey,
+    value: Schema.withDecodingDefault,
+    "type and value": Schema.withDecodingDefaultType
+  }
+  for (const [title, withDefault] of Object.entries(defaults)) {
+    it.effect(`a default leaves a list split: ${title}`, () =>
+      Effect.gen(function*() {
+        const At = Schema.Struct({
+          id: Schema.String,
+          at: Schema.DateTimeUtcFromString,
+          o: Schema.Option(Schema.BigInt)
+        })
+        const list = Schema.Array(At).check(Schema.isMaxLength(2)).pipe(withDefault(Effect.succeed([])))
+        yield* cell(Schema.Struct({ a: Schema.Int })).write({ a: 1 })
+        const state = cell<any>(Schema.Struct({ a: Schema.Int, list, record: withRecord }) as Schema.Codec<any, any>)
+        assert.deepStrictEqual(yield* state.load, { a: 1, list: [], record: { x: 1 } })
+        const one = { id: "x", at: DateTime.makeUnsafe(5), o: Option.some(1n) }
+        yield* state.write({ a: 1, list: [one], record: {} })
+        assert.deepStrictEqual(yield* state.check, { a: 1, list: [one], record: {} })
+        yield* state.checkForms
+        assert.includeDeepMembers((yield* rows).map((row) => row.key), [[1, "list", 2, "x"], [1, "record", 1]])
+        assert.lengthOf(yield* state.cost({ ...state.value, list: [...state.value.list, { ...one, id: "y" }] }), 2)
+        assert.lengthOf((yield* state.check).list, 2)
+        const over = [...state.value.list, { ...one, id: "z" }]
+        assert.strictEqual((yield* Effect.flip(state.write({ ...state.value, list: over })))._tag, "StateError")
+      }).pipe(Effect.provide(testLayer)))
+  }
+  const withRecord = Schema.Record(Schema.String, Schema.Int).pipe(
+    Schema.withDecodingDefaultKey(Effect.succeed({ x: 1 }))
+  )
+  it.effect("a conversion of a whole list does not pass as a default", () =>
+    Effect.gen(function*() {
+      const Encoded = Schema.Array(Schema.Struct({ id: Schema.String, n: Schema.FiniteFromString }))
+      const list = Encoded.pipe(Schema.decodeTo(Schema.Array(Schema.Struct({ id: Schema.String, n: Schema.Finite })), {
+        decode: SchemaGetter.transform((items) => items),
+        encode: SchemaGetter.passthrough()
+      }))
+      const swapped = Schema.Array(Schema.Struct({ id: Schema.String, n: Schema.Finite })).pipe(
+        Schema.decodeTo(Encoded, {
+          decode: SchemaGetter.transform(() => []),
+          encode: SchemaGetter.passthrough() as any
+        })
+      )
+      for (const schema of [list, swapped]) {
+        const state = cell<any>(Schema.Struct({ list: schema }))
+        const written = yield* Effect.result(state.write({ list: [{ id: "x", n: 1 }] }))
+        if (written._tag === "Success") yield* state.check
+      }
+      yield* cell<any>(Schema.Struct({ list })).write({ list: [{ id: "x", n: 1 }] })
+      assert.deepStrictEqual(yield* cell<any>(Schema.Struct({ list })).load, { list: [{ id: "x", n: 1 }] })
+    }).pipe(Effect.provide(testLayer)))
+
+  const isNot = (refused: number) =>
+    Schema.makeFilter((value: { readonly n: number }) => value.n === refused ? `not ${refused}` : undefined)
+  class Odd extends Schema.Class<Odd>("Odd")(Schema.Struct({ n: Rounded }).check(isNot(1.4))) {}
+  class Even extends Schema.Class<Even>("Even")(Schema.Struct({ n: Rounded }).check(isNot(1))) {}
+  const listIsNot = (refused: number) =>
+    Schema.Array(Schema.Struct({ id: Schema.String, n: Rounded })).check(
+      Schema.makeFilter((items) => items.some(({ n }) => n === refused) ? `not ${refused}` : undefined)
+    )
+  const checked: Record<string, readonly [Schema.Codec<any, any>, unknown]> = {
+    "the given struct": [Schema.Struct({ n: Rounded }).check(isNot(1.4)), { n: 1.4 }],
+    "the struct that a read would give": [Schema.Struct({ n: Rounded }).check(isNot(1)), { n: 1.4 }],
+    "the given instance": [Odd, Object.assign(Object.create(Odd.prototype), { n: 1.4 })],
+    "the instance that a read would give": [Even, new Even({ n: 1.4 })],
+    "the given list": [listIsNot(1.4), [{ id: "x", n: 1.4 }]],
+    "the list that a read would give": [listIsNot(1), [{ id: "x", n: 1.4 }]],
+    "a key of a record of records": [
+      Schema.Record(Schema.TemplateLiteral(["user-", Schema.Int]), Schema.Record(Schema.String, Schema.Int)),
+      { "user-x": {} }
+    ]
+  }
+  for (const [title, [schema, value]] of Object.entries(checked)) {
+    it.effect(`checks ${title}`, () =>
+      Effect.gen(function*() {
+        assert.strictEqual((yield* Effect.flip(cell(schema).write(value)))._tag, "StateError")
+        assert.deepStrictEqual(yield* rows, [])
+      }).pipe(Effect.provide(testLayer)))
+  }
+
   it("types that refer to each other in all ways are planned in no time", () => {
     const types: Array<any> = []
     const fields = Object.fromEntries(
@@ -214,12 +299,6 @@ describe("StateCodec", () => {
 
   it.effect("what encoding does not give back is cached as a read gives it", () =>
     Effect.gen(function*() {
-      const Rounded = Schema.Finite.pipe(
-        Schema.decodeTo(Schema.Finite, {
-          decode: SchemaGetter.passthrough(),
-          encode: SchemaGetter.transform(Math.round)
-        })
-      )
       const state = cell(
         Schema.Struct({ n: Rounded, list: Schema.Array(Schema.Struct({ id: Schema.String, n: Rounded })) })
       )

@@ -6,8 +6,8 @@
  *    structs with a string `id` is components. `null` or `undefined` beside one of them is allowed. All else is a term.
  * 2. A struct that is one of many, a record's entry or a list's item, is one key, so a term; unless there is a record
  *    or a list somewhere in it, or an annotation asks for it.
- * 3. A schema with a transformation of the whole (a rename, a default) is a term: its parts in the store are not the
- *    parts of its value. Checks of the whole are kept: they run whenever a part changed, and on reading.
+ * 3. A schema with a transformation of the whole (a rename, a conversion) is a term: its parts in the store are not the
+ *    parts of its value. A default for reading is none (`defaults.ts`). Checks of the whole are kept: they run whenever a part changed, and on reading.
  * 4. Where a recursive schema comes back to itself, it is a term: keys do not grow with the depth of the data. So is
  *    what lies deeper than `NESTING_LIMIT`, or behind more suspended schemas than `SUSPENDED_LIMIT`.
  */
@@ -15,6 +15,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 import { type Codec, codecOf, problemOf } from "../codec.ts"
+import { withoutDefault } from "./defaults.ts"
 import { type Path, Refused } from "./problem.ts"
 
 /** The annotation that overrides what becomes of a schema. */
@@ -117,6 +118,7 @@ const planAst = (ast: SchemaAST.AST, from: Place): Plan => {
     target = target.thunk()
     override ??= overrideOf(target)
   }
+  target = withoutDefault(target)
   const place = { ...from, suspended }
   if (override === "term" || SchemaAST.isSuspend(target)) return term(ast)
   if (place.above.includes(target) || place.above.length >= NESTING_LIMIT) return term(ast)
