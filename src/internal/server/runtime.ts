@@ -105,7 +105,8 @@ export const start = Effect.fnUntraced(function*(behaviour: Behaviour, effects: 
   const parent = yield* Scope.Scope
   const scope = yield* Scope.fork(parent)
   const context = yield* Effect.context<never>()
-  const server = make({ definition, behaviour, effects, options, tenant, tuid, keys, scope, context })
+  const server = make({ definition, behaviour, effects, options, tenant, tuid, keys, context })
+  yield* Scope.addFinalizer(scope, server.inFlight.idle)
   const consumer = options.consume ? yield* Effect.forkIn(consume(server), scope) : undefined
   // the parent's, so that it comes before the end of what runs in the scope: that takes nothing more
   yield* Scope.addFinalizer(parent, Effect.sync(() => stop(server, "the server's scope closed")))

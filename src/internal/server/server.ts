@@ -14,8 +14,8 @@ import type * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Latch from "effect/Latch"
 import * as Result from "effect/Result"
-import type * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
 import * as StateCodec from "../../StateCodec.ts"
 import type { Tenant } from "../../Tenant.ts"
@@ -41,7 +41,7 @@ export interface Server {
   readonly tuid: Tuple.Tuple
   readonly keys: ServerKeys
   readonly codec: StateCodec.StateCodec<unknown>
-  readonly scope: Scope.Scope
+  readonly inFlight: InFlight
   /** What the server was started in: for its metrics. */
   readonly context: Context.Context<never>
   readonly inline: Semaphore.Semaphore
@@ -56,10 +56,33 @@ export interface End {
   readonly killed: boolean
 }
 
+/**
+ * The messages of a handle that run past the queue. The scope waits for them itself: a fiber belongs to a scope only
+ * when its first step has returned, and that step can be what closes the scope.
+ */
+class InFlight {
+  #count = 0
+  readonly #idle = Latch.makeUnsafe(true)
+
+  enter(): void {
+    if (this.#count++ === 0) this.#idle.closeUnsafe()
+  }
+
+  leave(): void {
+    if (--this.#count === 0) this.#idle.openUnsafe()
+  }
+
+  /** Ends when none runs. */
+  get idle(): Effect.Effect<void> {
+    return this.#idle.await
+  }
+}
+
 /** A server from its parts. */
-export const make = (parts: Omit<Server, "codec" | "inline" | "metrics" | "ended" | "cache">): Server => ({
+export const make = (parts: Omit<Server, "codec" | "inFlight" | "inline" | "metrics" | "ended" | "cache">): Server => ({
   ...parts,
   codec: StateCodec.make(parts.definition.state),
+  inFlight: new InFlight(),
   inline: Semaphore.makeUnsafe(1),
   metrics: metricsOf(parts.definition.name),
   ended: Deferred.makeUnsafe<End>(),
