@@ -93,9 +93,28 @@ export * as MemoryBackend from "./MemoryBackend.ts"
 export * as SqliteBackend from "./SqliteBackend.ts"
 
 /**
- * How a server's state lies in the store. A codec reads and writes one value under a prefix, as part of a transaction.
+ * How a server's state lies in the store. A codec reads and writes one value under a prefix, as part of a transaction,
+ * and an update writes only what changed.
  *
- * `term` keeps the value whole, cut into pieces that fit a value of the store; it is rewritten when it changes.
+ * The schema of a state says how it is split (source document, section 4.5):
+ *
+ * - *assigns*: a `Struct`, a `Class`, or a `Record` with string keys. A key an entry.
+ * - *components*: an array of structs (or classes, or unions of them) with a string `id`. A key an item, and one for its
+ *   place in the list, so that moving an item writes its place alone.
+ * - *term*: all else. The value as a whole, in pieces that fit a value of the store.
+ *
+ * These nest: a list in a struct has its items in keys of their own. A struct that is one of many, a record's entry or
+ * a list's item, is kept whole, unless a record or a list is somewhere in it. A schema with a transformation of the
+ * whole, and the inner levels of a recursive schema, are terms. `term`, `assigns` and `components` annotate a schema to
+ * choose otherwise.
+ *
+ * What is guaranteed: how a part is stored is written with it, so a state is read as it was written, also after its
+ * schema became another kind; the part takes its new form when it next changes. Checks of a whole struct or list run
+ * whenever a part of it changed, and on every read. State that does not fit its schema is refused with its path, and
+ * nothing is written.
+ *
+ * What the user owes: a state is never changed in place. Parts that are the same objects as before are taken to be
+ * unchanged; so a handler that wants little written changes little, and keeps the other objects.
  *
  * @since 0.1.0
  */

@@ -53,7 +53,11 @@ const turn = (
       retried(server, error)
     }
   })
-  return Effect.flatMap(run, (batch) => {
+  const traced = Effect.withSpan(run, "DgenServer.consume", {
+    attributes: { server: server.definition.name },
+    captureStackTrace: false
+  })
+  return Effect.flatMap(traced, (batch) => {
     switch (batch._tag) {
       case "Idle":
         return Effect.succeed(batch)
@@ -101,7 +105,7 @@ const learn = (server: Server, pace: Pace, error: Crash | BackendError): Effect.
 
 /** The consumer's life: turns, and its restarts (3). Ends when the handle ends. */
 export const consume = Effect.fnUntraced(function*(server: Server) {
-  const pace: Pace = { limit: server.options.consumeK, seen: [], at: 0, sightings: new Map() }
+  const pace: Pace = { limit: server.options.consumeK, seen: [], at: 0, measuredMillis: 0, sightings: new Map() }
   const restart = server.options.restart ?? defaultRestart
   const clock = yield* Clock.Clock
   let sweptMillis = clock.currentTimeMillisUnsafe()
@@ -125,7 +129,8 @@ export const consume = Effect.fnUntraced(function*(server: Server) {
       return
     }
     yield* crashed(server, pace, error, exit.cause)
-    const again = yield* Effect.exit(step(Cause.squash(exit.cause)))
+    const pause = Effect.raceFirst(step(Cause.squash(exit.cause)), Deferred.await(server.ended))
+    const again = yield* Effect.exit(pause)
     if (Exit.isFailure(again) && !Cause.hasInterruptsOnly(again.cause)) yield* giveUp(server)
   }
 })

@@ -1,7 +1,7 @@
 /**
  * Messages that run at once, in a transaction of their own: inline calls (rule R11), and priority and info messages.
  *
- * Owner: a fiber of the server's scope each; the caller only awaits, so that its timeout or interruption loses no
+ * Owner: a fiber each, which the server's scope waits for; the caller only awaits, so that its timeout or interruption loses no
  * action and leaves no lock behind. Inline calls hold the server's permit from their reads until later transactions read
  * their writes.
  *
@@ -80,7 +80,10 @@ const body = (
     if (handled.locks && isLocked) return yield* new Locked({ server: server.definition.name, tag })
     const lock = handled.locks ? acquire(server, state, input, undefined) : undefined
     const saved = yield* Effect.mapError(save(server, state, loaded, handled.state, lock && { lock }), wrong)
-    state.onCommit.push(() => logs.release())
+    state.onCommit.push(() => {
+      logs.release()
+      record(server, server.metrics.outcome(handled.outcome), 1)
+    })
     // before the answer: who has it finds the handle stopped
     if (handled.stopped) state.onCommit.push(() => stop(server, String(handled.stop)))
     const answer = answerOf(input.message, handled) ?? inlineAnswer(state)

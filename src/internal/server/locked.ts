@@ -43,6 +43,7 @@ import {
 } from "./handle.ts"
 import type { Head, Lock } from "./head.ts"
 import { merge } from "./merge.ts"
+import { record } from "./metrics.ts"
 import type { LockedOutcome, Settled } from "./model.ts"
 import { holdLogs, PureRunner } from "./purity.ts"
 import { type Died, forget, keep, requeue } from "./requeue.ts"
@@ -107,6 +108,9 @@ const sectionOf = Effect.fnUntraced(function*(server: Server, acquired: Acquired
     if (ended._tag === "Killed") gone(server)
     if (ended._tag === "Fenced") yield* logFenced(server, acquired, ended.requeued)
     if (died !== undefined) yield* afterDeath(server, died)
+    if (handled !== undefined) {
+      record(server, server.metrics.outcome(handled.crashed === undefined ? handled.outcome : "crash"), 1)
+    }
     if (handled !== undefined && handled.actions.length > 0) {
       yield* runActions(server, [handled.actions], handled.state)
     }
