@@ -9,14 +9,15 @@
  * 3. `onAccepted` hooks run once, when later transactions of this process read the writes; `onCommit` hooks run once,
  *    when the commit is durable. A try that only read commits too: what it read is durable when it succeeds.
  * 4. Where a commit can be unknown, a try after the first looks at the slot before it runs (rule R1, `slots.ts`).
- * 5. The loop ends: at the first success, at an error that again cannot help, or after `RETRY_LIMIT_MILLIS`. While the
- *    fate of a try is unknown it goes on whatever the observer's limit is, and if it must end then, it ends as unknown.
+ * 5. The loop ends: at the first success, at an error that again cannot help, or when it has spent `RETRY_LIMIT_MILLIS`.
+ *    While the fate of a try is unknown it goes on whatever the observer's limit is, and if it must end then, it ends as
+ *    unknown. A process that stood still has not spent that time: it goes on, and learns the fate of its try.
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import type { Backend, CommitRequest } from "../Backend.ts"
+import { type Backend, type CommitRequest, TRANSACTION_LIMIT_MILLIS } from "../Backend.ts"
 import type { BackendError } from "../BackendError.ts"
 import { Transaction } from "../Transaction.ts"
 import type { Calls } from "./calls.ts"
@@ -27,6 +28,9 @@ import { TransactionState } from "./transactionState.ts"
 
 /** Longer than any store's own timeout, shorter than a person's patience. */
 const RETRY_LIMIT_MILLIS = 30_000
+
+/** What one try can spend: longer ones have stood still. */
+const TRY_LIMIT_MILLIS = 2 * TRANSACTION_LIMIT_MILLIS
 
 /** So many conflicts in a row are met by letting other fibers run: who conflicted lost to one that won. */
 const IMMEDIATE_RETRIES = 16
@@ -84,7 +88,7 @@ const loop = Effect.fnUntraced(function*<A, E>(
   slot: Slot | undefined
 ): Effect.fn.Return<A, E | BackendError> {
   const clock = yield* Clock.Clock
-  const started = clock.currentTimeMillisUnsafe()
+  let spentMillis = 0
   const operation = operationIds.next++
   const computed: Array<Done<A>> = []
   // the error of a try that may have been applied, until a later one has looked
@@ -92,6 +96,7 @@ const loop = Effect.fnUntraced(function*<A, E>(
   let wasUnknown = false
   for (let tries = 1;; tries++) {
     const id = operationId(target.backend.processId, operation, tries)
+    const started = clock.currentTimeMillisUnsafe()
     const outcome = yield* runTry(target, body, observer, slot, id, tries, computed, clock)
     if (outcome._tag === "Done") return yield* outcome.exit
     const error = outcome.error
@@ -100,7 +105,8 @@ const loop = Effect.fnUntraced(function*<A, E>(
       unknown = error
       wasUnknown = true
     }
-    const over = clock.currentTimeMillisUnsafe() - started > RETRY_LIMIT_MILLIS ||
+    spentMillis += Math.min(TRY_LIMIT_MILLIS, clock.currentTimeMillisUnsafe() - started)
+    const over = spentMillis > RETRY_LIMIT_MILLIS ||
       (!wasUnknown && tries >= (observer.tries ?? Infinity))
     const retryable = error.isRetryable || (error.isMaybeCommitted && slot !== undefined && outcome.inCommit)
     if (over || !retryable) {
@@ -109,14 +115,15 @@ const loop = Effect.fnUntraced(function*<A, E>(
       return yield* unknown ?? error
     }
     observer.retried?.(error, tries)
-    yield* backoff(error, tries)
+    const waitMillis = backoffMillis(error, tries)
+    spentMillis += waitMillis
+    yield* waitMillis === 0 ? Effect.yieldNow : Effect.sleep(waitMillis)
   }
 })
 
-const backoff = (error: BackendError, tries: number): Effect.Effect<void> => {
+const backoffMillis = (error: BackendError, tries: number): number => {
   const waits = error.reason._tag === "Unavailable" ? tries : tries - IMMEDIATE_RETRIES
-  if (waits <= 0) return Effect.yieldNow
-  return Effect.sleep(Math.min(BACKOFF_LIMIT_MILLIS, BACKOFF_FIRST_MILLIS * 2 ** Math.min(waits, 16)))
+  return waits <= 0 ? 0 : Math.min(BACKOFF_LIMIT_MILLIS, BACKOFF_FIRST_MILLIS * 2 ** Math.min(waits, 16))
 }
 
 interface Done<A> {

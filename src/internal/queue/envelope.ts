@@ -1,5 +1,5 @@
 /**
- * A message in the queue: `[format, tag, payload, caller, trace]` as MessagePack. Decoders refuse what they do not know
+ * A message in the queue: `[format, tag, payload, caller, trace, millis]` as MessagePack. Decoders refuse what they do not know
  * with a problem: bytes in a store can come from any version.
  */
 import * as Result from "effect/Result"
@@ -27,37 +27,42 @@ export interface Envelope {
   readonly payload: unknown
   readonly caller: Caller | undefined
   readonly trace: Trace | undefined
+  /** When it was sent, by its sender's clock; 0 where that cannot be read. */
+  readonly millis: number
 }
 
 /** The bytes of a message. */
-export const encode = ({ caller, payload, tag, trace }: Envelope): Uint8Array =>
+export const encode = ({ caller, millis, payload, tag, trace }: Envelope): Uint8Array =>
   packValue([
     FORMAT,
     tag,
     payload ?? null,
     caller === undefined ? null : [Buffer.from(caller.instance), caller.id, caller.millis],
-    trace === undefined ? null : [trace.traceId, trace.spanId, trace.sampled]
+    trace === undefined ? null : [trace.traceId, trace.spanId, trace.sampled],
+    millis
   ])
 
 /** The message of bytes, or what is wrong with them. */
 export const decode = (bytes: Uint8Array): Result.Result<Envelope, string> =>
   Result.flatMap(unpackValue(bytes), (data): Result.Result<Envelope, string> => {
     if (!Array.isArray(data) || data[0] !== FORMAT) return Result.fail("not a message of this version")
-    const [, tag, payload, caller, trace] = data as Array<unknown>
+    const [, tag, payload, caller, trace, sent] = data as Array<unknown>
+    const millis = isCount(sent) ? sent : 0
     if (typeof tag !== "string") return Result.fail("a message without a name")
     if (caller === null || caller === undefined) {
-      return Result.succeed({ tag, payload, caller: undefined, trace: traceOf(trace) })
+      return Result.succeed({ tag, payload, caller: undefined, trace: traceOf(trace), millis })
     }
     if (!Array.isArray(caller)) return Result.fail("a message with an unknown caller")
-    const [instance, id, millis] = caller as Array<unknown>
-    if (!(instance instanceof Uint8Array) || !isCount(id) || !isCount(millis)) {
+    const [instance, id, called] = caller as Array<unknown>
+    if (!(instance instanceof Uint8Array) || !isCount(id) || !isCount(called)) {
       return Result.fail("a message with an unknown caller")
     }
     return Result.succeed({
       tag,
       payload,
-      caller: { instance: new Uint8Array(instance), id, millis },
-      trace: traceOf(trace)
+      caller: { instance: new Uint8Array(instance), id, millis: called },
+      trace: traceOf(trace),
+      millis
     })
   })
 

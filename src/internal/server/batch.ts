@@ -23,6 +23,7 @@ import { answerCaller } from "./answering.ts"
 import { answerOf, Crash, handle, type Handled, incoming } from "./handle.ts"
 import type { Fenced, Head } from "./head.ts"
 import { acquire, type Acquired, requeueFenced } from "./locked.ts"
+import { record } from "./metrics.ts"
 import type { ActionRequest } from "./model.ts"
 import { type HeldLogs, holdLogs, PureRunner } from "./purity.ts"
 import type { Died } from "./requeue.ts"
@@ -30,6 +31,9 @@ import { headOf, loadState, save, type Server, stop, writeHead } from "./server.
 
 /** More broken locks than this wait for their holders at no time: the oldest message is put back at once. */
 const FENCED_LIMIT = 16
+
+/** The queue's length costs two reads: a measurement once a second is enough for any dashboard. */
+const MEASURE_MILLIS = 1_000
 
 /** What a batch came to. */
 export type Batch =
@@ -52,6 +56,10 @@ export interface Pace {
   limit: number
   /** The messages of the batch that runs. */
   seen: ReadonlyArray<Queue.Item>
+  /** Which of them is being handled. */
+  at: number
+  /** When the queue was last measured. */
+  measuredMillis: number
   /** When this consumer first saw a lock, or a message of a broken one, on its own clock (2). */
   readonly sightings: Map<string, number>
 }
@@ -77,6 +85,7 @@ export const batchBody = (
       Queue.peek(state, server.keys, pace.limit)
     ], { concurrency: "unbounded" })
     if (bytes === undefined) return { _tag: "Gone" }
+    if (state.timeMillis - pace.measuredMillis >= MEASURE_MILLIS) yield* measure(server, state, pace)
     const head = yield* Effect.mapError(headOf(bytes), (error) => new Unreadable(error))
     const held = head.lock !== undefined || head.fenced.length > 0 ? yield* watchLocks(server, state, pace, head) : 0
     if (typeof held !== "number") return held
@@ -84,6 +93,13 @@ export const batchBody = (
       return { _tag: "Idle", watch: watchKey(state, server.keys.push), dueMillis: held || Infinity }
     }
     return yield* runItems(server, state, pace, head, untilFailed(peeked))
+  })
+
+/** Measures the queue's length. */
+const measure = (server: Server, state: TransactionState, pace: Pace): Effect.Effect<void> =>
+  Effect.map(Queue.length(state, server.keys), (length) => {
+    pace.measuredMillis = state.timeMillis
+    record(server, server.metrics.queueLength, length)
   })
 
 /** Looks after locks (2). Succeeds with what there is to do about them, or with when there will be something. */
@@ -149,14 +165,17 @@ const runItems = (
     pace.seen = items
     const loaded = yield* Effect.mapError(loadState(server, head), (error) => new Unreadable(error))
     const actions: Array<ReadonlyArray<ActionRequest>> = []
+    const outcomes: Array<Handled["outcome"]> = []
     let current = loaded.state
     let taken = 0
     let last: { readonly handled: Handled; readonly item: Queue.Item; readonly input: Acquired["input"] } | undefined
     for (const [index, item] of items.entries()) {
+      pace.at = index
       const { handled, input } = yield* runItem(server, state, runner, logs, item, index, current)
       taken++
       current = handled.state
       actions.push(handled.actions)
+      outcomes.push(handled.outcome)
       if (handled.stopped || handled.locks) {
         last = { handled, item, input }
         break
@@ -168,7 +187,10 @@ const runItems = (
       save(server, state, loaded, current, lock && { lock }),
       (error) => new Crash("state", Cause.die(error), logs, taken === 1 ? 0 : undefined)
     )
-    state.onCommit.push(() => logs.release())
+    state.onCommit.push(() => {
+      logs.release()
+      for (const outcome of outcomes) record(server, server.metrics.outcome(outcome), 1)
+    })
     // before the answers: who has one finds the handle stopped
     if (last?.handled.stopped) state.onCommit.unshift(() => stop(server, String(last.handled.stop)))
     return {
@@ -190,6 +212,9 @@ const runItem = Effect.fnUntraced(function*(
   current: unknown
 ) {
   const envelope = Envelopes.decode(item.message)
+  if (index === 0 && Result.isSuccess(envelope)) {
+    record(server, server.metrics.oldestMillis, Math.max(0, state.timeMillis - envelope.success.millis))
+  }
   const message = Result.flatMap(
     envelope,
     (decoded) => incoming(server, decoded, item.attempts + 1, stampText(item.stamp))

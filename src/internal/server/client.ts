@@ -20,7 +20,7 @@ import * as Answers from "./answer.ts"
 import { markWaiting } from "./answering.ts"
 import { CallTimeout, InvalidTuid, ServerStopped } from "./errors.ts"
 import { ServerKeys } from "./layout.ts"
-import { check, type Checked, currentTrace, encodeCasts, push, toBytes } from "./messages.ts"
+import { check, type Checked, encodeCasts, push, sentNow, toBytes } from "./messages.ts"
 import type { Client, Definition } from "./model.ts"
 import { headOf } from "./server.ts"
 
@@ -81,7 +81,11 @@ export const withCall = <A, E>(
   })
 
 /** Takes away the key that says that a call waits, where there may be one. */
-const forget = (tenant: Tenant["Service"], keys: ServerKeys, caller: Caller): Effect.Effect<void, BackendError> =>
+export const forget = (
+  tenant: Tenant["Service"],
+  keys: ServerKeys,
+  caller: Caller
+): Effect.Effect<void, BackendError> =>
   transact(
     tenant,
     Effect.map(Transaction, (state) => state.clear(keys.waitingKey(caller.millis, caller.instance, caller.id)))
@@ -101,7 +105,7 @@ export const awaitAnswer = (
 export const queued = (located: Located, checked: Checked, call: OpenCall, attempts: number) =>
   Effect.gen(function*() {
     const { definition, keys, tenant } = located
-    const item = yield* Effect.fromResult(toBytes(definition, checked, call.caller, yield* currentTrace))
+    const item = yield* Effect.fromResult(toBytes(definition, checked, call.caller, yield* sentNow))
     yield* tenant.pushes.push(item.length, (state) => {
       markWaiting(state, keys, call.caller)
       push(state, keys, [item], attempts)
@@ -114,8 +118,8 @@ export const make = ({ definition, keys, tenant }: Located, call: Client["call"]
   const run = <A, E>(body: Effect.Effect<A, E, Transaction>): Effect.Effect<A, E | BackendError> =>
     transact(tenant, body)
   const castAll: Client["castAll"] = (messages) =>
-    Effect.flatMap(currentTrace, (trace): Effect.Effect<void, unknown> => {
-      const items = encodeCasts(definition, messages.length === 1 ? "cast" : "castAll", messages, trace)
+    Effect.flatMap(sentNow, (sent): Effect.Effect<void, unknown> => {
+      const items = encodeCasts(definition, messages.length === 1 ? "cast" : "castAll", messages, sent)
       return Result.isFailure(items)
         ? Effect.fail(items.failure)
         : tenant.pushes.push(

@@ -23,7 +23,7 @@ import { transact } from "../transact.ts"
 import { raceWatch } from "../watching.ts"
 import { runActions } from "./actions.ts"
 import { type Batch, batchBody, type Pace, Unreadable } from "./batch.ts"
-import { afterDeath, charge } from "./failures.ts"
+import { afterDeath, charge, isOfMessage } from "./failures.ts"
 import { Crash } from "./handle.ts"
 import { runLocked } from "./locked.ts"
 import { record, retried } from "./metrics.ts"
@@ -53,7 +53,11 @@ const turn = (
       retried(server, error)
     }
   })
-  return Effect.flatMap(run, (batch) => {
+  const traced = Effect.withSpan(run, "DgenServer.consume", {
+    attributes: { server: server.definition.name },
+    captureStackTrace: false
+  })
+  return Effect.flatMap(traced, (batch) => {
     switch (batch._tag) {
       case "Idle":
         return Effect.succeed(batch)
@@ -85,7 +89,10 @@ const learn = (server: Server, pace: Pace, error: Crash | BackendError): Effect.
   const alone = pace.seen.length === 1 ? first : undefined
   if (error._tag === "BackendError") {
     const { _tag } = error.reason
-    if (_tag !== "TransactionTooLarge" && _tag !== "TransactionTooOld") return Effect.void
+    if (_tag !== "TransactionTooLarge" && _tag !== "TransactionTooOld") {
+      const culprit = isOfMessage(error) ? pace.seen[pace.at] : undefined
+      return culprit === undefined ? Effect.void : charge(server, culprit, error.message)
+    }
     pace.limit = halved(pace)
     return alone === undefined ? Effect.void : charge(server, alone, error.message)
   }
@@ -98,7 +105,7 @@ const learn = (server: Server, pace: Pace, error: Crash | BackendError): Effect.
 
 /** The consumer's life: turns, and its restarts (3). Ends when the handle ends. */
 export const consume = Effect.fnUntraced(function*(server: Server) {
-  const pace: Pace = { limit: server.options.consumeK, seen: [], sightings: new Map() }
+  const pace: Pace = { limit: server.options.consumeK, seen: [], at: 0, measuredMillis: 0, sightings: new Map() }
   const restart = server.options.restart ?? defaultRestart
   const clock = yield* Clock.Clock
   let sweptMillis = clock.currentTimeMillisUnsafe()

@@ -20,6 +20,18 @@ import { record } from "./metrics.ts"
 import { bury, type Died } from "./requeue.ts"
 import type { Server } from "./server.ts"
 
+/** What the store refuses because of what one message did. */
+const REASONS_OF_MESSAGE: ReadonlySet<BackendError["reason"]["_tag"]> = new Set([
+  "KeyTooLarge",
+  "ValueTooLarge",
+  "TransactionTooLarge",
+  "AccessedUnreadable",
+  "InvalidArgument"
+])
+
+/** Whether a transaction that handled one message failed because of the message: that is its crash (rule R3). */
+export const isOfMessage = (error: BackendError): boolean => REASONS_OF_MESSAGE.has(error.reason._tag)
+
 /** Counts a failed attempt of an item; at the threshold the item dies. */
 export const charge = (server: Server, item: Queue.Item, cause: string): Effect.Effect<void, BackendError> => {
   const run = Effect.flatMap(Transaction, (state): Effect.Effect<Died | undefined> => {

@@ -17,15 +17,18 @@ import * as Effect from "effect/Effect"
 import type { BackendError } from "../../BackendError.ts"
 import type { StateError } from "../../StateCodec.ts"
 import { Transaction } from "../../Transaction.ts"
+import type { Caller } from "../queue/envelope.ts"
 import * as Queue from "../queue/queue.ts"
 import { transact } from "../transact.ts"
 import { runActions } from "./actions.ts"
 import { inlineAnswer, markWaiting, openInline } from "./answering.ts"
+import { forget } from "./client.ts"
 import { HandlerCrashed, Locked, LockFenced, ServerKilled, ServerStopped } from "./errors.ts"
+import { isOfMessage } from "./failures.ts"
 import { answerOf, Crash, handle, type Handled, type Incoming } from "./handle.ts"
 import { acquire, type Acquired, runLocked } from "./locked.ts"
 import { record, retried } from "./metrics.ts"
-import { holdLogs, PureRunner } from "./purity.ts"
+import { HeldLogs, holdLogs, PureRunner } from "./purity.ts"
 import { gone, load, save, type Server, stop } from "./server.ts"
 
 /** A message without the id that its transaction gives it. */
@@ -46,6 +49,7 @@ interface Ran {
   readonly handled: Handled
   readonly progress: Progress
   readonly acquired: Acquired | undefined
+  readonly caller: Caller | undefined
 }
 
 const TO_QUEUE: Progress = { _tag: "Queue", attempts: 0 }
@@ -76,7 +80,10 @@ const body = (
     if (handled.locks && isLocked) return yield* new Locked({ server: server.definition.name, tag })
     const lock = handled.locks ? acquire(server, state, input, undefined) : undefined
     const saved = yield* Effect.mapError(save(server, state, loaded, handled.state, lock && { lock }), wrong)
-    state.onCommit.push(() => logs.release())
+    state.onCommit.push(() => {
+      logs.release()
+      record(server, server.metrics.outcome(handled.outcome), 1)
+    })
     // before the answer: who has it finds the handle stopped
     if (handled.stopped) state.onCommit.push(() => stop(server, String(handled.stop)))
     const answer = answerOf(input.message, handled) ?? inlineAnswer(state)
@@ -85,7 +92,8 @@ const body = (
     return {
       handled: { ...handled, state: saved.state },
       progress: isWaiting ? { _tag: "Waits" } : { _tag: "Handled", answer },
-      acquired: lock && { lock, input, ...saved }
+      acquired: lock && { lock, input, ...saved },
+      caller: input.caller
     }
   })
 
@@ -95,12 +103,18 @@ const after = (
   ran: Ran,
   progress: (progress: Progress) => void
 ): Effect.Effect<void, Failure> => {
-  if (ran.acquired === undefined) progress(ran.progress)
-  const actions = ran.handled.actions.length === 0
-    ? Effect.void
-    : runActions(server, [ran.handled.actions], ran.handled.state)
-  return ran.acquired === undefined ? actions : Effect.andThen(actions, locked(server, ran.acquired, progress))
+  const { acquired, handled } = ran
+  if (acquired !== undefined) return locked(server, acquired, progress)
+  progress(ran.progress)
+  const actions = handled.actions.length === 0 ? Effect.void : runActions(server, [handled.actions], handled.state)
+  return ran.progress._tag === "Waits" ? Effect.andThen(unlessGone(server, ran.caller), actions) : actions
 }
+
+/** Takes away the key of a call that ended before the commit that says that it waits. */
+const unlessGone = (server: Server, caller: Caller | undefined): Effect.Effect<void> =>
+  caller === undefined || server.tenant.calls.has(caller.instance, caller.id)
+    ? Effect.void
+    : Effect.ignore(forget(server.tenant, server.keys, caller))
 
 /** Runs the locked handler; its end is the message's. */
 const locked = (
@@ -113,11 +127,14 @@ const locked = (
     const named = { server: server.definition.name, tag: message.tag }
     switch (ended._tag) {
       case "Answered":
-        progress(
-          ended.answer === undefined && message.kind === "call"
-            ? { _tag: "Waits" }
-            : { _tag: "Handled", answer: ended.answer }
-        )
+        if (ended.crashed !== undefined && message.kind !== "call") {
+          return Effect.fail(new HandlerCrashed({ ...named, cause: ended.crashed }))
+        }
+        if (ended.answer === undefined && message.kind === "call") {
+          progress({ _tag: "Waits" })
+          return unlessGone(server, acquired.input.caller)
+        }
+        progress({ _tag: "Handled", answer: ended.answer })
         return Effect.void
       case "Fenced":
         return Effect.fail(new LockFenced({ ...named, requeued: false }))
@@ -127,6 +144,12 @@ const locked = (
         return Effect.fail(new ServerStopped({ ...named, reason: "the server stopped while the locked handler ran" }))
     }
   })
+
+/** What the store refuses of a message is its crash. */
+const crashOf = (direct: Direct) => (error: BackendError | Crash | ServerKilled | Locked) =>
+  error._tag === "BackendError" && isOfMessage(error)
+    ? new Crash(direct.message.tag, Cause.die(error), HeldLogs.none, undefined)
+    : error
 
 /** Runs a call inline, or says that it has to be queued (2). */
 export const runInline = (
@@ -142,7 +165,7 @@ export const runInline = (
       Effect.runSync(server.inline.release(1))
     }
     const run = transact(server.tenant, body(server, direct, true), { tries: 1, accepted: release })
-    const attempt = Effect.matchEffect(run, {
+    const attempt = Effect.matchEffect(Effect.mapError(run, crashOf(direct)), {
       onSuccess: (ran) => Effect.succeed(ran ?? TO_QUEUE),
       onFailure: (error): Effect.Effect<Progress, Failure> => {
         if (error._tag === "Crash") return crashedInline(server, error)
@@ -180,7 +203,11 @@ export const runPriority = (
 ): Effect.Effect<void, Failure> => {
   const run = transact(server.tenant, body(server, direct, false), { retried: (error) => retried(server, error) })
   return Effect.flatMap(
-    Effect.catchIf(run, (error) => error._tag === "Crash", (crash) => crashedPriority(server, crash)),
+    Effect.catch(
+      Effect.mapError(run, crashOf(direct)),
+      (error): Effect.Effect<never, Failure> =>
+        error._tag === "Crash" ? crashedPriority(server, error) : Effect.fail(error)
+    ),
     (ran) => ran === undefined ? Effect.void : after(server, ran, progress)
   )
 }

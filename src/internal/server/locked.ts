@@ -29,7 +29,7 @@ import { signalKey } from "../watching.ts"
 import { runActions } from "./actions.ts"
 import * as Answers from "./answer.ts"
 import { answerCaller, markWaiting } from "./answering.ts"
-import { afterDeath } from "./failures.ts"
+import { afterDeath, isOfMessage } from "./failures.ts"
 import {
   answerOf,
   contextOf,
@@ -43,10 +43,11 @@ import {
 } from "./handle.ts"
 import type { Head, Lock } from "./head.ts"
 import { merge } from "./merge.ts"
+import { record } from "./metrics.ts"
 import type { LockedOutcome, Settled } from "./model.ts"
 import { holdLogs, PureRunner } from "./purity.ts"
 import { type Died, forget, keep, requeue } from "./requeue.ts"
-import { gone, type HeadChange, load, type Loaded, save, type Server, stop, writeHead } from "./server.ts"
+import { gone, type HeadChange, isEnded, load, type Loaded, save, type Server, stop, writeHead } from "./server.ts"
 
 /** How often a handler runs for one lock, when others keep changing what it changes. */
 const RUNS_LIMIT = 5
@@ -62,7 +63,8 @@ export interface Acquired {
 
 /** How a locked section ended. */
 export type Ended =
-  | { readonly _tag: "Answered"; readonly answer: Uint8Array | undefined }
+  /** The message was handled; `crashed` says how its locked handler died, if it did. */
+  | { readonly _tag: "Answered"; readonly answer: Uint8Array | undefined; readonly crashed: string | undefined }
   | { readonly _tag: "Fenced"; readonly requeued: boolean }
   | { readonly _tag: "Interrupted" }
   | { readonly _tag: "Killed" }
@@ -106,6 +108,9 @@ const sectionOf = Effect.fnUntraced(function*(server: Server, acquired: Acquired
     if (ended._tag === "Killed") gone(server)
     if (ended._tag === "Fenced") yield* logFenced(server, acquired, ended.requeued)
     if (died !== undefined) yield* afterDeath(server, died)
+    if (handled !== undefined) {
+      record(server, server.metrics.outcome(handled.crashed === undefined ? handled.outcome : "crash"), 1)
+    }
     if (handled !== undefined && handled.actions.length > 0) {
       yield* runActions(server, [handled.actions], handled.state)
     }
@@ -156,15 +161,25 @@ const finish = (server: Server, acquired: Acquired, run: Run): Effect.Effect<Fin
         (error) => Effect.die(error)
       )
     )
-  if (Exit.isFailure(run.exit) && isCrash(run.exit.cause)) return crashed(run.exit.cause)
+  if (Exit.isFailure(run.exit)) {
+    const crash = crashOf(server, run.exit.cause)
+    if (crash !== undefined) return crashed(crash)
+  }
   return Effect.catch(attempt(run.exit), (error) => {
-    if (error._tag === "Crash") return crashed(error.cause)
-    if (error._tag === "StateError" || error.reason._tag === "TransactionTooLarge") return crashed(Cause.die(error))
-    return Effect.fail(error)
+    if (error._tag === "Crash") {
+      error.logs.release()
+      return crashed(error.cause)
+    }
+    return error._tag === "StateError" || isOfMessage(error) ? crashed(Cause.die(error)) : Effect.fail(error)
   })
 }
 
-const isCrash = (cause: Cause.Cause<unknown>): boolean => !Cause.hasFails(cause) && !Cause.hasInterruptsOnly(cause)
+/** What a handler died of; it died of nothing when it failed with its error, or when the end of the handle ended it. */
+const crashOf = (server: Server, cause: Cause.Cause<unknown>): Cause.Cause<unknown> | undefined => {
+  if (Cause.hasFails(cause)) return undefined
+  if (!Cause.hasInterruptsOnly(cause)) return cause
+  return isEnded(server) ? undefined : Cause.die(new Error("the locked handler interrupted itself"))
+}
 
 const finishBody = (
   server: Server,
@@ -255,7 +270,7 @@ const answer = (server: Server, state: TransactionState, acquired: Acquired, han
         if (bytes === undefined) markWaiting(state, server.keys, input.caller)
       } else if (bytes !== undefined) yield* answerCaller(server.keys, state, input.caller, bytes)
     }
-    return { _tag: "Answered", answer: bytes }
+    return { _tag: "Answered", answer: bytes, crashed: handled.crashed }
   })
 
 /** The lock was broken: the message is put back by whoever comes first (2). */

@@ -2,6 +2,7 @@
  * Messages on their way to a server: checked against its protocol, encoded, and pushed. What does not fit is refused
  * before anything is written, with the field and what to do.
  */
+import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
@@ -66,9 +67,9 @@ export const toBytes = (
   definition: Definition,
   checked: Checked,
   caller: Envelopes.Caller | undefined,
-  trace: Envelopes.Trace | undefined
+  sent: Sent
 ): Result.Result<Uint8Array, PayloadTooLarge> => {
-  const bytes = Envelopes.encode({ tag: checked.message.tag, payload: checked.data, caller, trace })
+  const bytes = Envelopes.encode({ tag: checked.message.tag, payload: checked.data, caller, ...sent })
   return bytes.length <= MESSAGE_LIMIT_BYTES ? Result.succeed(bytes) : Result.fail(
     new PayloadTooLarge({
       server: definition.name,
@@ -90,10 +91,16 @@ export const push = (
   if (items.length > 0) signalKey(state.target, state, keys.push)
 }
 
-/** The span that the current fiber is in, for the message that it sends. */
-export const currentTrace: Effect.Effect<Envelopes.Trace | undefined> = Effect.withFiber((fiber) => {
+/** Where and when a message is sent. */
+export type Sent = Pick<Envelopes.Envelope, "trace" | "millis">
+
+/** The span that the current fiber is in, and the time. */
+export const sentNow: Effect.Effect<Sent> = Effect.withFiber((fiber) => {
   const span = Context.getOrUndefined(fiber.context as Context.Context<Tracer.ParentSpan>, Tracer.ParentSpan)
-  return Effect.succeed(span && { traceId: span.traceId, spanId: span.spanId, sampled: span.sampled })
+  return Effect.succeed({
+    trace: span && { traceId: span.traceId, spanId: span.spanId, sampled: span.sampled },
+    millis: fiber.getRef(Clock.Clock).currentTimeMillisUnsafe()
+  })
 })
 
 /** Checks and encodes casts, all or none. */
@@ -101,13 +108,13 @@ export const encodeCasts = (
   definition: Definition,
   operation: string,
   messages: ReadonlyArray<readonly [tag: string, payload?: unknown]>,
-  trace: Envelopes.Trace | undefined
+  sent: Sent
 ): Result.Result<Array<Uint8Array>, Refused | PayloadTooLarge> => {
   const items: Array<Uint8Array> = []
   for (const [tag, payload] of messages) {
     const bytes = Result.flatMap(
       check(definition, ["cast"], operation, tag, payload) as Result.Result<Checked, Refused | PayloadTooLarge>,
-      (checked) => toBytes(definition, checked, undefined, trace)
+      (checked) => toBytes(definition, checked, undefined, sent)
     )
     if (Result.isFailure(bytes)) return Result.fail(bytes.failure)
     items.push(bytes.success)
@@ -122,9 +129,9 @@ export const castAllTx = (
   messages: ReadonlyArray<readonly [tag: string, payload?: unknown]>
 ): Effect.Effect<void, InvalidPayload | UnknownMessage | PayloadTooLarge, Transaction> =>
   Effect.flatMap(Transaction, (state) =>
-    Effect.flatMap(currentTrace, (trace) =>
+    Effect.flatMap(sentNow, (sent) =>
       Effect.flatMap(
-        Effect.fromResult(encodeCasts(definition, "castTx", messages, trace)),
+        Effect.fromResult(encodeCasts(definition, "castTx", messages, sent)),
         (items) => {
           push(state, new ServerKeys(state.prefix, tuid), items)
           return Queue.done(state)

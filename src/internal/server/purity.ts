@@ -29,6 +29,8 @@ export class HeldLogs {
   readonly #loggers: ReadonlySet<Logger.Logger<unknown, unknown>>
   readonly logger: Logger.Logger<unknown, void>
 
+  static readonly none = new HeldLogs(new Set())
+
   constructor(loggers: ReadonlySet<Logger.Logger<unknown, unknown>>) {
     this.#loggers = loggers
     this.logger = Logger.make((line) => void this.#lines.push(line))
@@ -176,10 +178,14 @@ export class PureRunner {
 
   /** Runs one callback to its end. */
   run<A, E>(tag: string, callback: Effect.Effect<A, E, Transaction>): Effect.Effect<A, E> {
-    return Effect.suspend(() => {
+    return Effect.withFiber((outer) => {
       this.#tag = tag
       this.#context ??= this.#makeContext()
-      const fiber = Effect.runForkWith(this.#context)(callback)
+      const span = Context.getOption(outer.context as Context.Context<Tracer.ParentSpan>, Tracer.ParentSpan)
+      const context = span._tag === "Some"
+        ? Context.add(this.#context, Tracer.ParentSpan, span.value) as Context.Context<Transaction>
+        : this.#context
+      const fiber = Effect.runForkWith(context)(callback)
       const exit = fiber.pollUnsafe()
       return exit === undefined ? this.#await(fiber) : exit
     })
@@ -198,8 +204,6 @@ export class PureRunner {
       [References.CurrentLogAnnotations.key, Context.get(outer, References.CurrentLogAnnotations)],
       [Tracer.Tracer.key, Context.get(outer, Tracer.Tracer)]
     ])
-    const span = Context.getOption(outer as Context.Context<Tracer.ParentSpan>, Tracer.ParentSpan)
-    if (span._tag === "Some") services.set(Tracer.ParentSpan.key, span.value)
     return Context.makeUnsafe(services)
   }
 

@@ -107,6 +107,7 @@ export const start = Effect.fnUntraced(function*(behaviour: Behaviour, effects: 
   const context = yield* Effect.context<never>()
   const server = make({ definition, behaviour, effects, options, tenant, tuid, keys, scope, context })
   const consumer = options.consume ? yield* Effect.forkIn(consume(server), scope) : undefined
-  yield* Scope.addFinalizer(scope, Effect.sync(() => stop(server, "the server's scope closed")))
+  // the parent's, so that it comes before the end of what runs in the scope: that takes nothing more
+  yield* Scope.addFinalizer(parent, Effect.sync(() => stop(server, "the server's scope closed")))
   return Handles.make(server, consumer)
 })

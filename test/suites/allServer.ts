@@ -1,0 +1,13 @@
+/** All that servers must do on every backend: another backend's tests run this one function. */
+import { callsSuite } from "./serverCalls.ts"
+import { lockBoundsSuite } from "./serverLockBounds.ts"
+import { lockLossesSuite } from "./serverLockLosses.ts"
+import { locksSuite } from "./serverLocks.ts"
+import type { Store } from "./serverSupport.ts"
+
+export const allServer = (name: string, backend: Store): void => {
+  callsSuite(name, backend)
+  locksSuite(name, backend)
+  lockBoundsSuite(name, backend)
+  lockLossesSuite(name, backend)
+}
