@@ -11,6 +11,7 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Scope from "effect/Scope"
 import { Backend } from "./Backend.ts"
 import { BackendError, InvalidArgument } from "./BackendError.ts"
 import { Calls } from "./internal/calls.ts"
@@ -37,6 +38,8 @@ export class Tenant extends Context.Service<Tenant, {
   readonly definitions: Map<string, object>
   /** The calls of this layer that wait for an answer. */
   readonly calls: Calls
+  /** Closes with the layer: what runs in the background for the tenant ends then. */
+  readonly scope: Scope.Scope
 }>()("effect-dgen/Tenant") {}
 
 const instances = { next: 0 }
@@ -81,7 +84,8 @@ export const layer = (path: ReadonlyArray<string>): Layer.Layer<Tenant, BackendE
         ? new Slots(Tuple.pack(["slot"], processPrefix(prefix, instance)))
         : undefined
       const calls = yield* Calls.make({ backend, prefix, slots }, instance)
-      return Tenant.of({ path: [...path], backend, prefix, slots, instance, definitions: new Map(), calls })
+      const scope = yield* Scope.Scope
+      return Tenant.of({ path: [...path], backend, prefix, slots, instance, definitions: new Map(), calls, scope })
     })
   )
 

@@ -6,6 +6,7 @@
  * USER    <tuple>                            a user's keys
  * LIBRARY "p" <process> "slot" <n>           slots of the retry loop
  * LIBRARY "s" (<tuid>) ...                   servers, see server/layout.ts
+ * LIBRARY "j" <type> ...                     jobs, see jobs/layout.ts
  * ```
  */
 import * as Tuple from "../Tuple.ts"
