@@ -246,7 +246,7 @@ export const waitForMore = (hub: Hub, { nextAt, seen }: Taken): Effect.Effect<vo
   nextAt === NEVER
     ? hub.pending.changed(seen)
     : Effect.flatMap(Clock.currentTimeMillis, (now) =>
-      Effect.raceFirst(hub.pending.changed(seen), Effect.sleep(Math.max(1, nextAt - now))))
+      Effect.asVoid(Effect.timeoutOption(hub.pending.changed(seen), Math.max(0, nextAt - now))))
 
 /** One look for one job. A job that was taken for a caller who is gone meanwhile is handed back. */
 const lookForOne = (hub: Hub, maxScheduledTime: number | undefined): Effect.Effect<Taken, BackendError> =>
@@ -279,6 +279,6 @@ export const acceptOne = Effect.fnUntraced(function*(
     if (left <= 0) return Option.none()
     if (taken.isCut) continue
     const more = waitForMore(hub, taken)
-    yield* left === Infinity ? more : Effect.raceFirst(more, Effect.sleep(left))
+    yield* left === Infinity ? more : Effect.timeoutOption(more, left)
   }
 })

@@ -166,7 +166,7 @@ const handleTicks = (
 export const runCron = (hub: Hub, plan: Plan): Effect.Effect<never> => {
   const step = Effect.flatMap(
     transact(hub.tenant, handleTicks(hub.model, plan)),
-    (next) => Effect.map(Clock.currentTimeMillis, (now) => Math.min(REST_LIMIT_MILLIS, Math.max(1, next - now)))
+    (next) => Effect.map(Clock.currentTimeMillis, (now) => Math.min(REST_LIMIT_MILLIS, Math.max(0, next - now)))
   )
   const safe = Effect.catchCause(step, (cause) =>
     Effect.as(

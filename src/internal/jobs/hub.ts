@@ -47,14 +47,18 @@ export class Hub {
     this.spread = Math.floor(this.spread / 2)
   }
 
-  /** Starts a fiber of this name in the tenant's scope, unless it runs already. */
-  background<R>(name: string, effect: Effect.Effect<unknown, never, R>): Effect.Effect<void, never, R> {
+  /** Starts a fiber of this name in the tenant's scope, unless it runs already; `ended` is told of its end. */
+  background(name: string, effect: Effect.Effect<unknown>, ended?: () => void): Effect.Effect<void> {
     return Effect.suspend(() => {
       if (this.#background.has(name)) return Effect.void
       const forked = Effect.forkIn(Effect.interruptible(effect), this.tenant.scope)
       return Effect.map(forked, (fiber) => {
         this.#background.set(name, fiber)
-        fiber.addObserver(() => this.#background.delete(name))
+        // also when the scope ends before the fiber has taken its first step
+        fiber.addObserver(() => {
+          this.#background.delete(name)
+          ended?.()
+        })
       })
     })
   }

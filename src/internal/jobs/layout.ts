@@ -143,6 +143,11 @@ export class JobKeys {
     return Tuple.pack([state, endedAt, id], this.ended)
   }
 
+  /** When the job of such a key ended. */
+  endedAt(endedKey: Uint8Array): number {
+    return Tuple.unpack(endedKey, this.ended.length)[1] as number
+  }
+
   endedOf(state: State): Tuple.KeyRange {
     return Tuple.range([state], this.ended)
   }

@@ -270,7 +270,7 @@ export const askAgain = (
   const { data, scheduledAt } = options
   if (row.state === "running") {
     return Effect.map(
-      data === undefined ? Effect.succeed(undefined) : readData(place.state, place.keys, id, row),
+      data === undefined ? Effect.undefined : readData(place.state, place.keys, id, row),
       (stored) => {
         const after: Row = {
           ...row,

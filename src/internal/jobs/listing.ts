@@ -2,7 +2,7 @@
  * Looking at many jobs: how many there are by state, and pages of them. By snapshot: looking conflicts with nobody.
  */
 import * as Effect from "effect/Effect"
-import * as Result from "effect/Result"
+import type * as Result from "effect/Result"
 import type { KeyValue } from "../../Backend.ts"
 import type { Transaction } from "../../Transaction.ts"
 import * as Tuple from "../../Tuple.ts"

@@ -7,7 +7,8 @@
  * 1. No two clocks are compared. The monitor notes the newest activity entry and its own time. When the timeout has
  *    passed on its own clock, every entry up to the noted one belongs to a holder that was silent for that long: a sign
  *    of life would have moved it.
- * 2. Notes are made every quarter of the timeout, so that a dead holder is found within about one and a quarter.
+ * 2. Notes are made every quarter of the timeout, so that a dead holder is found within about one and a half. While
+ *    nothing runs the monitor waits for a change.
  * 3. A pass is bounded in jobs and in bytes; one that fails is repeated, smaller. A note is dropped only when a pass
  *    finds nothing left of it.
  * 4. A pass reads row and `seq` of each job, so that a sign of life that commits meanwhile wins.
@@ -21,6 +22,7 @@ import { Transaction } from "../../Transaction.ts"
 import * as Tuple from "../../Tuple.ts"
 import * as Keys from "../keys.ts"
 import { transact } from "../transact.ts"
+import type { Seen } from "./bell.ts"
 import { render } from "./errors.ts"
 import type { Hub } from "./hub.ts"
 import { STAMP_BYTES } from "./layout.ts"
@@ -48,20 +50,38 @@ interface Note {
   readonly atMillis: number
 }
 
-/** The newest activity entry, and the timeout that holds now. */
-const look = (hub: Hub): Effect.Effect<{ timeoutMillis: number; stamp: Uint8Array | undefined }, BackendError> =>
-  transact(
-    hub.tenant,
-    Effect.flatMap(Transaction, (state) => {
-      const begin = hub.keys.activity
-      const newest = state.getRange(begin, Tuple.strinc(begin), { limit: 1, reverse: true, snapshot: true })
-      return Effect.zipWith(
-        Settings.read({ model: hub.model, state, keys: hub.keys }),
-        newest,
-        ({ timeoutMillis }, [row]) => ({ timeoutMillis, stamp: row?.key.slice(begin.length) })
-      )
-    })
-  )
+interface Look {
+  readonly timeoutMillis: number
+  /** The newest activity entry; `undefined` when nothing runs. */
+  readonly stamp: Uint8Array | undefined
+  /** When the next finished job has stayed long enough; `Infinity` when there is none. */
+  readonly removalAt: number
+  readonly seen: Seen
+}
+
+const look = (hub: Hub): Effect.Effect<Look, BackendError> =>
+  Effect.suspend(() => {
+    const { changed, keys, model } = hub
+    const see = changed.see()
+    const finished = keys.endedOf("finished")
+    const body = Effect.flatMap(Transaction, (state) =>
+      Effect.gen(function*() {
+        const bell = yield* state.get(keys.changedBell, true)
+        const { timeoutMillis } = yield* Settings.read({ model, state, keys })
+        const end = Tuple.strinc(keys.activity)
+        const [newest] = yield* state.getRange(keys.activity, end, { limit: 1, reverse: true, snapshot: true })
+        const [oldest] = model.retentionMillis === Infinity
+          ? []
+          : yield* state.getRange(finished.begin, finished.end, { limit: 1, snapshot: true })
+        return {
+          timeoutMillis,
+          stamp: newest?.key.slice(keys.activity.length),
+          removalAt: oldest === undefined ? Infinity : keys.endedAt(oldest.key) + model.retentionMillis,
+          seen: see(bell)
+        }
+      }))
+    return transact(hub.tenant, body)
+  })
 
 /** A step of a pass: what to do with each row of a range, at most so many. Succeeds with how many there were. */
 type Pass = (place: Place, limit: number) => Effect.Effect<number>
@@ -134,8 +154,9 @@ const sweep = Effect.fnUntraced(function*(hub: Hub, pass: Pass) {
   }
 })
 
-const turn = Effect.fnUntraced(function*(hub: Hub, notes: Array<Note>): Effect.fn.Return<number, BackendError> {
-  const { stamp, timeoutMillis } = yield* look(hub)
+/** One turn, and the rest after it. */
+const turn = Effect.fnUntraced(function*(hub: Hub, notes: Array<Note>): Effect.fn.Return<void, BackendError> {
+  const { removalAt, seen, stamp, timeoutMillis } = yield* look(hub)
   const now = yield* Clock.currentTimeMillis
   const latest = notes.at(-1)
   if (stamp !== undefined && (latest === undefined || Tuple.compareBytes(stamp, latest.stamp) > 0)) {
@@ -147,11 +168,18 @@ const turn = Effect.fnUntraced(function*(hub: Hub, notes: Array<Note>): Effect.f
     yield* sweep(hub, expirePass(notes[ripe - 1]!.stamp))
     notes.splice(0, ripe)
   }
-  if (hub.model.retentionMillis !== Infinity) yield* sweep(hub, retentionPass)
-  const jitter = yield* Random.nextBetween(0.8, 1)
-  const rest = jitter * timeoutMillis / NOTES_PER_TIMEOUT
+  if (removalAt <= now) yield* sweep(hub, retentionPass)
+  // nothing runs: nothing can become stale before something changes
+  if (stamp === undefined && removalAt > now) {
+    notes.length = 0
+    const change = hub.changed.changed(seen)
+    yield* removalAt === Infinity ? change : Effect.timeoutOption(change, removalAt - now)
+  }
+  const rest = (yield* Random.nextBetween(0.8, 1)) * timeoutMillis / NOTES_PER_TIMEOUT
   const oldest = notes[0]
-  return oldest === undefined ? rest : Math.min(rest, Math.max(1, oldest.atMillis + timeoutMillis - now))
+  yield* Effect.sleep(
+    oldest === undefined ? rest : Math.min(rest, Math.max(0, oldest.atMillis + timeoutMillis - now))
+  )
 })
 
 /** Starts the monitor of a type, unless it runs. */
@@ -160,14 +188,11 @@ export const startMonitor = (hub: Hub): Effect.Effect<void> =>
     "monitor",
     Effect.suspend(() => {
       const notes: Array<Note> = []
-      const step = Effect.catchCause(
-        turn(hub, notes),
-        (cause) =>
-          Effect.as(
-            Effect.logWarning(`jobs of type ${render(hub.model.type)}: the monitor failed, trying again`, cause),
-            PAUSE_MILLIS
-          )
-      )
-      return Effect.forever(Effect.flatMap(step, Effect.sleep))
+      const step = Effect.catchCause(turn(hub, notes), (cause) =>
+        Effect.andThen(
+          Effect.logWarning(`jobs of type ${render(hub.model.type)}: the monitor failed, trying again`, cause),
+          Effect.sleep(PAUSE_MILLIS)
+        ))
+      return Effect.forever(step)
     })
   )

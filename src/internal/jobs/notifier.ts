@@ -158,7 +158,7 @@ class Notifier {
         ),
         Effect.sleep(PAUSE_MILLIS)
       ))
-    return Effect.onExit(Effect.forever(safe), () => Effect.sync(() => this.#endAll()))
+    return Effect.forever(safe)
   }
 
   /** One pass (1, 2). */
@@ -203,7 +203,8 @@ class Notifier {
     for (const watcher of Array.from(this.#watchers.get(elementText(id)) ?? [])) watcher.learn(this.passes, snapshot)
   }
 
-  #endAll(): void {
+  /** Nobody will look any more: open waits fail (4). */
+  endAll(): void {
     const failure = new BackendError({
       reason: new Closed({ message: "the tenant's layer has ended, and with it its subscriptions" })
     })
@@ -222,7 +223,8 @@ const notifierOf = (hub: Hub): Effect.Effect<Notifier> =>
       notifier = new Notifier(hub)
       notifiers.set(hub, notifier)
     }
-    return Effect.as(hub.background("notifier", notifier.run), notifier)
+    const current = notifier
+    return Effect.as(hub.background("notifier", current.run, () => current.endAll()), current)
   })
 
 /** Ends a subscription; again is no harm. */

@@ -9,7 +9,7 @@ import * as Option from "effect/Option"
 import type { Transaction } from "../../Transaction.ts"
 import type * as Tuple from "../../Tuple.ts"
 import {
-  Halt,
+  type Halt,
   type InvalidData,
   type InvalidId,
   InvalidOption,
@@ -226,7 +226,7 @@ const ending = <A, E>(
     }))
 
 const encodeOptional = (model: Model, id: Tuple.Element, data: unknown) =>
-  data === undefined ? Effect.succeed(undefined) : encodeData(model, id, data)
+  data === undefined ? Effect.undefined : encodeData(model, id, data)
 
 type HolderError = Halt | InvalidOption | InvalidData | JobTooLarge
 

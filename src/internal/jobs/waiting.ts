@@ -66,6 +66,6 @@ export const wait = Effect.fnUntraced(function*(
     const news = Effect.raceAllFirst(
       watchers.filter((watcher) => !isOver(watcher)).map((watcher) => watcher.newsAfter(watcher.latest.version))
     )
-    yield* left === Infinity ? news : Effect.raceFirst(news, Effect.sleep(left))
+    yield* left === Infinity ? news : Effect.timeoutOption(news, left)
   }
 })

@@ -79,13 +79,14 @@ interface Ended {
   readonly outcome: Outcome
 }
 
-export type Run = (job: Job<any>, signal: AbortSignal) => Effect.Effect<unknown, unknown>
+/** A handler with all that it needs. */
+export type Run<E> = (job: Job<any>, signal: AbortSignal) => Effect.Effect<unknown, E>
 
 const sizeOf = ({ outcome }: Ended): number => outcome._tag === "Finish" ? outcome.data?.length ?? 0 : 0
 
-export class Worker {
+export class Worker<E> {
   readonly #hub: Hub
-  readonly #run: Run
+  readonly #run: Run<E>
   readonly #concurrency: number
   readonly #held = new Map<string, Held>()
   #ended: Array<Ended> = []
@@ -100,7 +101,7 @@ export class Worker {
   /** Open while none is. */
   readonly #idle = Latch.makeUnsafe(true)
 
-  constructor(hub: Hub, run: Run, concurrency: number) {
+  constructor(hub: Hub, run: Run<E>, concurrency: number) {
     this.#hub = hub
     this.#run = run
     this.#concurrency = concurrency
@@ -174,7 +175,7 @@ export class Worker {
         Effect.andThen(
           this.#settle(state, batch),
           free === 0
-            ? Effect.succeed(undefined)
+            ? Effect.undefined
             : take(this.#hub, state, { limit: free, maxScheduledTime: undefined }, claimed)
         )
       return Effect.matchCauseEffect(taking(this.#hub, body, () => {}), {
