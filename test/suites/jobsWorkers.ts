@@ -138,24 +138,25 @@ export const jobsWorkers = ({ live }: Harness) => {
   live(
     "a handler whose job is removed is interrupted at once, and its signal aborted",
     Effect.gen(function*() {
+      // no heartbeat comes for a day
+      const Calm = Jobs.make("calm", { data: Data, timeout: "3 days" })
       const started = yield* Deferred.make<AbortSignal>()
       const interrupted = yield* Deferred.make<void>()
-      yield* opened(Work.workerLayer((job, { signal }) =>
+      yield* opened(Calm.workerLayer((job, { signal }) =>
         job.id === "next"
           ? Effect.void
           : Effect.andThen(Deferred.succeed(started, signal), Effect.never).pipe(
             Effect.onInterrupt(() => Deferred.succeed(interrupted, undefined))
           )
       ))
-      yield* transact(Work.add("one", data(1)))
+      yield* transact(Calm.add("one", data(1)))
       const signal = yield* Deferred.await(started)
-      // long before the next heartbeat, by another process
-      yield* elsewhere(transact(Work.remove("one")))
+      yield* elsewhere(transact(Calm.remove("one")))
       yield* Deferred.await(interrupted)
       assert.isTrue(signal.aborted)
-      yield* transact(Work.add("next", data(1)))
-      yield* until(Work, "next", "finished")
-      assert.strictEqual((yield* Effect.flip(transact(Work.getState("one"))))._tag, "JobNotFound")
+      yield* transact(Calm.add("next", data(1)))
+      yield* until(Calm, "next", "finished")
+      assert.strictEqual((yield* Effect.flip(transact(Calm.getState("one"))))._tag, "JobNotFound")
     })
   )
 
