@@ -25,10 +25,12 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
+import type * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { codecOf } from "./internal/codec.ts"
 import { type Form, formOf } from "./internal/state/form.ts"
+import { merge } from "./internal/state/merge.ts"
 import { ANNOTATION, decode, type Override, type Plan, planOf } from "./internal/state/plan.ts"
 import { Refused } from "./internal/state/problem.ts"
 import { parseRows, plainOf } from "./internal/state/stored.ts"
@@ -92,6 +94,12 @@ export interface StateCodec<A> {
     previous: Stored<A> | undefined,
     value: A
   ) => Effect.Effect<Stored<A>, StateError, Transaction>
+  /**
+   * What two changes of `base` come to together: `mine`, and the one that made `fresh` of it. Changes of different
+   * entries go together; where both changed one entry, or the order of one list, there is none. Fails with `StateError`
+   * when `mine` does not fit the schema.
+   */
+  readonly merge: (base: A, mine: A, fresh: A) => Effect.Effect<Option.Option<A>, StateError>
 }
 
 const compiled = new WeakMap<object, StateCodec<any>>()
@@ -130,7 +138,8 @@ const compile = <A, I>(schema: Schema.Codec<A, I, never, never>): StateCodec<A> 
           const form = written(writes, plan, prefix, previous, value)
           writes.apply(state)
           return previous !== undefined && previous[TypeId] === form ? previous : storedOf<A>(form)
-        }))
+        })),
+    merge: (base, mine, fresh) => settle("encode", () => merge(plan, base, mine, fresh, []) as Option.Option<A>)
   }
 }
 

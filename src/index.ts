@@ -74,6 +74,24 @@ export * as DurableQueue from "./DurableQueue.ts"
 export * as FoundationDbBackend from "./FoundationDbBackend.ts"
 
 /**
+ * Background jobs: durable, scheduled, leased work. A job has a type, an id and data. Its creator adds it, in the same
+ * commit as whatever else the creator writes. A worker, in any process, takes it, shows signs of life while it works,
+ * and finishes it, in the same commit as the result.
+ *
+ * A job runs at least once: when its holder dies, or is silent for the type's timeout, it is pending again and another
+ * worker takes it. At most one holder's writes count: each run has a lock, and every `update`, `finish` and
+ * `resubmitJob` of a holder that lost it fails with `Halt`, and then nothing of its transaction is written. Of the due
+ * jobs the one with the highest priority is taken first, then the one that was due first; a job that is due later is
+ * taken at its time.
+ *
+ * What you owe: a handler's side effects outside the store can happen twice, so make them idempotent; what a holder
+ * writes to the store belongs in a transaction with `update` or `finish`, so that only the holder's writes count.
+ *
+ * @since 0.1.0
+ */
+export * as Jobs from "./Jobs.ts"
+
+/**
  * A backend in memory, for tests: the same optimistic transactions, limits, watches and errors as the durable ones,
  * and gone with its scope. Two transactions that conflict on FoundationDB conflict here, and two that do not, do not.
  *

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Exit, Fiber, Layer, Scope } from "effect"
+import { Deferred, Effect, Exit, Fiber, Layer, Logger, Schedule, Scope } from "effect"
 import { Backend, type BackendError, Tenant, Transaction } from "effect-dgen"
 import { make } from "../src/internal/foundationDbLayer.ts"
 import { bytes, commit, get, outcome, point, put, range, within, write } from "./driverSupport.ts"
@@ -291,5 +291,36 @@ describe("FoundationDbBackend's driver", () => {
           }).pipe(Effect.scoped, Effect.provide(Tenant.layer(["inline"]).pipe(Layer.provide(layerOf(fake)))))
         }))
     }
+
+    it.live("at random, between conflicts and other faults, loses and doubles nothing", () =>
+      Effect.gen(function*() {
+        const seed = Math.floor(Math.random() * 2 ** 31)
+        let at = seed
+        const random = (below: number) => {
+          at = (Math.imul(at, 1_103_515_245) + 12_345) & 0x7fffffff
+          return (at >> 8) % below
+        }
+        const fake = makeFake()
+        const faults = [1020, 1021, 1009, 1031, 1037, 1039]
+        yield* Effect.gen(function*() {
+          const server = yield* Ledger.start(ledger(), { tuid: ["Ledger"], restart: Schedule.forever }).pipe(
+            Effect.provide(ledgerActions())
+          )
+          fake.onRead = (run) => random(20) === 0 ? Promise.reject(fdbError([1007, 1009, 1037][random(3)]!)) : run()
+          fake.onCommit = (run) => {
+            if (random(4) > 0) return run()
+            const code = faults[random(faults.length)]!
+            const isApplied = [1021, 1031, 1039].includes(code) && random(2) === 0
+            return (isApplied ? run() : Promise.resolve()).then(() => Promise.reject(fdbError(code)))
+          }
+          const items = Array.from({ length: 120 }, (_, i) => `item ${i}`)
+          yield* Effect.forEach(items, (item, i) =>
+            i % 3 === 0
+              ? server.cast("Record", { item })
+              : server.call("Append", { item }, { timeout: "60 seconds" }), { concurrency: 8, discard: true })
+          const kept = yield* server.call("Items", undefined, { timeout: "60 seconds" })
+          assert.deepStrictEqual([...kept].sort(), [...items].sort(), `seed ${seed}`)
+        }).pipe(Effect.scoped, Effect.provide(Tenant.layer(["random"]).pipe(Layer.provide(layerOf(fake)))))
+      }).pipe(Effect.provide(Logger.layer([]))), 120_000)
   })
 })

@@ -67,6 +67,27 @@ describe("StateCodec", () => {
       })
     )
     test(
+      "a recursive schema is split until it comes back to itself",
+      Effect.gen(function*() {
+        interface Tree {
+          readonly id: string
+          readonly children: ReadonlyArray<Tree>
+        }
+        const Tree = Schema.Struct({
+          id: Schema.String,
+          children: Schema.Array(Schema.suspend((): Schema.Codec<Tree> => Tree))
+        })
+        yield* cell(Tree).write({ id: "r", children: [{ id: "c", children: [{ id: "d", children: [] }] }] })
+        assert.deepStrictEqual((yield* rows).map((row) => row.key), [
+          [1],
+          [1, "children", 2],
+          [1, "children", 2, "c"],
+          [1, "children", 2, "c", 0, 0],
+          [1, "id", 0, 0]
+        ])
+      })
+    )
+    test(
       "annotations override it",
       Effect.gen(function*() {
         const schema = Schema.Struct({
