@@ -217,7 +217,7 @@ const runItem = Effect.fnUntraced(function*(
   }
   const message = Result.flatMap(
     envelope,
-    (decoded) => incoming(server, decoded, item.attempts + 1, stampText(item.stamp))
+    (decoded) => incoming(server, decoded, item.attempts + 1, decoded.id ?? stampText(item.stamp))
   )
   if (Result.isFailure(message)) {
     const tag = Result.isSuccess(envelope) ? envelope.success.tag : "message"

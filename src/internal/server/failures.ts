@@ -13,6 +13,7 @@ import { Transaction } from "../../Transaction.ts"
 import { codecOf } from "../codec.ts"
 import { CAUSE_LIMIT_CHARS } from "../queue/deadLetters.ts"
 import * as Envelopes from "../queue/envelope.ts"
+import { stampText } from "../queue/pieces.ts"
 import * as Queue from "../queue/queue.ts"
 import { transact } from "../transact.ts"
 import { contextOf, incoming } from "./handle.ts"
@@ -39,7 +40,11 @@ export const charge = (server: Server, item: Queue.Item, cause: string): Effect.
       if (!counted) return Effect.undefined
       const attempts = item.attempts + 1
       if (attempts < server.options.deadLetterThreshold) return Effect.undefined
-      const died = { message: item.message, attempts, cause: cause.slice(0, CAUSE_LIMIT_CHARS) }
+      const died = {
+        message: Envelopes.withId(item.message, stampText(item.stamp)),
+        attempts,
+        cause: cause.slice(0, CAUSE_LIMIT_CHARS)
+      }
       Queue.take(state, server.keys, [item])
       return Effect.as(bury(state, server.keys, died), died)
     })
@@ -75,7 +80,7 @@ export const afterDeath = (server: Server, died: Died): Effect.Effect<void> => {
 const contextOfDead = (server: Server, died: Died, envelope: Envelopes.Envelope | undefined) => {
   const input = envelope === undefined
     ? undefined
-    : Result.getOrUndefined(incoming(server, envelope, died.attempts, ""))
+    : Result.getOrUndefined(incoming(server, envelope, died.attempts, envelope.id ?? ""))
   if (input === undefined) {
     const message = server.definition.messages.get(envelope?.tag ?? "")
     return {

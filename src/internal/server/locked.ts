@@ -23,6 +23,7 @@ import type { BackendError } from "../../BackendError.ts"
 import type { StateError } from "../../StateCodec.ts"
 import { Transaction } from "../../Transaction.ts"
 import { equalsBytes } from "../../Tuple.ts"
+import { withId } from "../queue/envelope.ts"
 import { transact } from "../transact.ts"
 import type { TransactionState } from "../transactionState.ts"
 import { signalKey } from "../watching.ts"
@@ -76,7 +77,7 @@ export const acquire = (
   queued: { readonly message: Uint8Array; readonly attempts: number } | undefined
 ): Lock => {
   const token = state.operationId.slice(0, 20)
-  if (queued !== undefined) keep(state, server.keys, token, queued.message)
+  if (queued !== undefined) keep(state, server.keys, token, withId(queued.message, input.id))
   const { kind, tag } = input.message
   return { token, millis: state.timeMillis, tag, kind, attempts: queued?.attempts }
 }

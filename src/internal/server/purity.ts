@@ -176,6 +176,11 @@ export class PureRunner {
     return Effect.withFiber((fiber) => Effect.succeed(new PureRunner(server, state, logs, fiber.context)))
   }
 
+  /** Remembers this moment of the transaction: the function that it returns takes back what was written since. */
+  mark(): () => void {
+    return this.#state.mark()
+  }
+
   /** Runs one callback to its end. */
   run<A, E>(tag: string, callback: Effect.Effect<A, E, Transaction>): Effect.Effect<A, E> {
     return Effect.withFiber((outer) => {
