@@ -1,6 +1,7 @@
 /** All that servers must do on every backend: another backend's tests run this one function. */
 import { actionsSuite } from "./serverActions.ts"
 import { callsSuite } from "./serverCalls.ts"
+import { deadLettersSuite } from "./serverDeadLetters.ts"
 import { failuresSuite } from "./serverFailures.ts"
 import { lockBoundsSuite } from "./serverLockBounds.ts"
 import { lockLossesSuite } from "./serverLockLosses.ts"
@@ -14,4 +15,5 @@ export const allServer = (name: string, backend: Store): void => {
   lockBoundsSuite(name, backend)
   lockLossesSuite(name, backend)
   failuresSuite(name, backend)
+  deadLettersSuite(name, backend)
 }

@@ -27,6 +27,7 @@ const direct = (checked: Checked, caller: Caller | undefined): Direct => ({
   payload: checked.message.payload === undefined
     ? undefined
     : Result.getOrThrow(codecOf(checked.message.payload).decode(checked.data)),
+  data: checked.data,
   caller,
   attempt: 1,
   trace: undefined

@@ -17,22 +17,23 @@ import * as Effect from "effect/Effect"
 import type { BackendError } from "../../BackendError.ts"
 import type { StateError } from "../../StateCodec.ts"
 import { Transaction } from "../../Transaction.ts"
-import type { Caller } from "../queue/envelope.ts"
+import * as Envelopes from "../queue/envelope.ts"
 import * as Queue from "../queue/queue.ts"
 import { transact } from "../transact.ts"
 import { runActions } from "./actions.ts"
+import * as Answers from "./answer.ts"
 import { inlineAnswer, markWaiting, openInline } from "./answering.ts"
 import { forget } from "./client.ts"
 import { HandlerCrashed, Locked, LockFenced, ServerKilled, ServerStopped } from "./errors.ts"
-import { isOfMessage } from "./failures.ts"
+import { afterDeath, buryDirect, isOfMessage } from "./failures.ts"
 import { answerOf, Crash, handle, type Handled, type Incoming } from "./handle.ts"
 import { acquire, type Acquired, runLocked } from "./locked.ts"
 import { record, retried } from "./metrics.ts"
 import { HeldLogs, holdLogs, PureRunner } from "./purity.ts"
 import { gone, load, save, type Server, stop } from "./server.ts"
 
-/** A message without the id that its transaction gives it. */
-export type Direct = Omit<Incoming, "id">
+/** A message without the id that its transaction gives it; `data` is its payload as plain data. */
+export type Direct = Omit<Incoming, "id"> & { readonly data: unknown }
 
 /** How far a message got. */
 export type Progress =
@@ -49,7 +50,7 @@ interface Ran {
   readonly handled: Handled
   readonly progress: Progress
   readonly acquired: Acquired | undefined
-  readonly caller: Caller | undefined
+  readonly caller: Envelopes.Caller | undefined
 }
 
 const TO_QUEUE: Progress = { _tag: "Queue", attempts: 0 }
@@ -108,7 +109,7 @@ const after = (
 }
 
 /** Takes away the key of a call that ended before the commit that says that it waits. */
-const unlessGone = (server: Server, caller: Caller | undefined): Effect.Effect<void> =>
+const unlessGone = (server: Server, caller: Envelopes.Caller | undefined): Effect.Effect<void> =>
   caller === undefined || server.tenant.calls.has(caller.instance, caller.id)
     ? Effect.void
     : Effect.ignore(forget(server.tenant, server.keys, caller))
@@ -164,8 +165,8 @@ export const runInline = (
     const run = transact(server.tenant, body(server, direct, true), { tries: 1, accepted: release })
     const attempt = Effect.matchEffect(Effect.mapError(run, crashOf(direct)), {
       onSuccess: (ran) => Effect.succeed(ran ?? TO_QUEUE),
-      onFailure: (error): Effect.Effect<Progress, Failure> => {
-        if (error._tag === "Crash") return crashedInline(server, error)
+      onFailure: (error): Effect.Effect<Progress | Crash, Failure> => {
+        if (error._tag === "Crash") return Effect.succeed(error)
         if (error._tag === "BackendError" && error.isRetryable) {
           retried(server, error)
           return Effect.succeed(TO_QUEUE)
@@ -176,20 +177,34 @@ export const runInline = (
     })
     return Effect.flatMap(
       Effect.andThen(server.inline.take(1), Effect.ensuring(attempt, Effect.sync(release))),
-      (ran) => "handled" in ran ? after(server, ran, progress) : Effect.sync(() => progress(ran))
+      (ran) => {
+        if ("handled" in ran) return after(server, ran, progress)
+        return ran._tag === "Crash" ? crashedInline(server, direct, ran, progress) : Effect.sync(() => progress(ran))
+      }
     )
   })
 
-const crashedInline = (server: Server, error: Crash): Effect.Effect<Progress> => {
+/** The crash was the first attempt (2): the message is queued, or dies at a threshold of one. */
+const crashedInline = (
+  server: Server,
+  direct: Direct,
+  error: Crash,
+  progress: (progress: Progress) => void
+): Effect.Effect<void, BackendError> => {
   error.logs.release()
   record(server, server.metrics.outcome("crash"), 1)
-  return Effect.as(
-    Effect.logError(
-      `${server.definition.name}: handling "${error.messageTag}" inline crashed, it is queued`,
-      error.cause
-    ),
-    { _tag: "Queue", attempts: 1 }
-  )
+  const told = (what: string) =>
+    Effect.logError(`${server.definition.name}: handling "${error.messageTag}" inline crashed, ${what}`, error.cause)
+  if (server.options.deadLetterThreshold > 1) {
+    return Effect.andThen(told("it is queued"), Effect.sync(() => progress({ _tag: "Queue", attempts: 1 })))
+  }
+  const { caller, data, message, trace } = direct
+  const envelope = Envelopes.encode({ tag: message.tag, payload: data, caller, trace })
+  const letter = { message: envelope, attempts: 1, cause: Cause.pretty(error.cause) }
+  return Effect.flatMap(Effect.andThen(told("it dies"), buryDirect(server, letter)), (died) => {
+    progress({ _tag: "Handled", answer: Answers.deadLettered(died.attempts, died.cause) })
+    return afterDeath(server, died)
+  })
 }
 
 /** Runs a priority or info message. */
