@@ -6,6 +6,7 @@ import { failuresSuite } from "./serverFailures.ts"
 import { lockBoundsSuite } from "./serverLockBounds.ts"
 import { lockLossesSuite } from "./serverLockLosses.ts"
 import { locksSuite } from "./serverLocks.ts"
+import { puritySuite } from "./serverPurity.ts"
 import type { Store } from "./serverSupport.ts"
 
 export const allServer = (name: string, backend: Store): void => {
@@ -16,4 +17,5 @@ export const allServer = (name: string, backend: Store): void => {
   lockLossesSuite(name, backend)
   failuresSuite(name, backend)
   deadLettersSuite(name, backend)
+  puritySuite(name, backend)
 }

@@ -24,7 +24,7 @@ import { answerOf, Crash, handle, type Handled, incoming } from "./handle.ts"
 import type { Fenced, Head } from "./head.ts"
 import { acquire, type Acquired, requeueFenced } from "./locked.ts"
 import type { ActionRequest } from "./model.ts"
-import { type HeldLogs, holdLogs, PureRunner } from "./purity.ts"
+import { type Held, type HeldLogs, holdLogs, PureRunner } from "./purity.ts"
 import type { Died } from "./requeue.ts"
 import { headOf, loadState, save, type Server, stop, writeHead } from "./server.ts"
 
@@ -47,7 +47,7 @@ export type Batch =
   }
 
 /** How much the next batches take, and what this consumer has seen of locks; kept from batch to batch. */
-export interface Pace {
+export interface Pace extends Held {
   /** The most messages that the next batch takes. */
   limit: number
   /** The messages of the batch that runs. */
@@ -149,6 +149,7 @@ const runItems = (
     const logs = yield* holdLogs
     const runner = yield* PureRunner.make(server.definition.name, state, logs)
     pace.seen = items
+    pace.logs = logs
     const loaded = yield* Effect.mapError(loadState(server, head), (error) => new Unreadable(error))
     const actions: Array<ReadonlyArray<ActionRequest>> = []
     let current = loaded.state
@@ -171,8 +172,8 @@ const runItems = (
       save(server, state, loaded, current, lock && { lock }),
       (error) => new Crash("state", Cause.die(error), logs, taken === 1 ? 0 : undefined)
     )
-    state.onCommit.push(() => logs.release())
-    // before the answers: who has one finds the handle stopped
+    // before the answers: who has one finds the lines written, and the handle stopped
+    state.onCommit.unshift(() => logs.release())
     if (last?.handled.stopped) state.onCommit.unshift(() => stop(server, String(last.handled.stop)))
     return {
       _tag: "Done",

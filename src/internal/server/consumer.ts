@@ -27,6 +27,7 @@ import { afterDeath, charge, isOfMessage } from "./failures.ts"
 import { Crash } from "./handle.ts"
 import { runLocked } from "./locked.ts"
 import { record, retried } from "./metrics.ts"
+import { HeldLogs } from "./purity.ts"
 import { gone, isEnded, type Server, stop } from "./server.ts"
 import { sweepWaiting } from "./sweep.ts"
 
@@ -87,10 +88,13 @@ const learn = (server: Server, pace: Pace, error: Crash | BackendError): Effect.
     const { _tag } = error.reason
     if (_tag !== "TransactionTooLarge" && _tag !== "TransactionTooOld") {
       const culprit = isOfMessage(error) ? pace.seen[pace.at] : undefined
+      pace.logs.release()
       return culprit === undefined ? Effect.void : charge(server, culprit, error.message)
     }
     pace.limit = halved(pace)
-    return alone === undefined ? Effect.void : charge(server, alone, error.message)
+    if (alone === undefined) return Effect.void
+    pace.logs.release()
+    return charge(server, alone, error.message)
   }
   error.logs.release()
   const culprit = error.index === undefined ? alone : pace.seen[error.index]
@@ -101,7 +105,7 @@ const learn = (server: Server, pace: Pace, error: Crash | BackendError): Effect.
 
 /** The consumer's life: turns, and its restarts (3). Ends when the handle ends. */
 export const consume = Effect.fnUntraced(function*(server: Server) {
-  const pace: Pace = { limit: server.options.consumeK, seen: [], at: 0, sightings: new Map() }
+  const pace: Pace = { limit: server.options.consumeK, seen: [], at: 0, logs: HeldLogs.none, sightings: new Map() }
   const restart = server.options.restart ?? defaultRestart
   const clock = yield* Clock.Clock
   let sweptMillis = clock.currentTimeMillisUnsafe()

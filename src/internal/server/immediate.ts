@@ -29,7 +29,7 @@ import { afterDeath, buryDirect, isOfMessage } from "./failures.ts"
 import { answerOf, Crash, handle, type Handled, type Incoming } from "./handle.ts"
 import { acquire, type Acquired, runLocked } from "./locked.ts"
 import { record, retried } from "./metrics.ts"
-import { HeldLogs, holdLogs, PureRunner } from "./purity.ts"
+import { type Held, HeldLogs, holdLogs, PureRunner } from "./purity.ts"
 import { gone, load, save, type Server, stop } from "./server.ts"
 
 /** A message without the id that its transaction gives it; `data` is its payload as plain data. */
@@ -58,11 +58,12 @@ const TO_QUEUE: Progress = { _tag: "Queue", attempts: 0 }
 const body = (
   server: Server,
   direct: Direct,
-  inline: boolean
+  inline: boolean,
+  held: Held
 ): Effect.Effect<Ran | undefined, Crash | ServerKilled | Locked, Transaction> =>
   Effect.gen(function*() {
     const state = yield* Transaction
-    const logs = yield* holdLogs
+    const logs = held.logs = yield* holdLogs
     const [bytes, waiting] = yield* Effect.all([
       state.get(server.keys.head),
       inline ? Queue.peek(state, server.keys, 1) : Effect.succeed([])
@@ -144,9 +145,9 @@ const locked = (
   })
 
 /** What the store refuses of a message is its crash. */
-const crashOf = (direct: Direct) => (error: BackendError | Crash | ServerKilled | Locked) =>
+const crashOf = (direct: Direct, held: Held) => (error: BackendError | Crash | ServerKilled | Locked) =>
   error._tag === "BackendError" && isOfMessage(error)
-    ? new Crash(direct.message.tag, Cause.die(error), HeldLogs.none, undefined)
+    ? new Crash(direct.message.tag, Cause.die(error), held.logs, undefined)
     : error
 
 /** Runs a call inline, or says that it has to be queued (2). */
@@ -156,14 +157,15 @@ export const runInline = (
   progress: (progress: Progress) => void
 ): Effect.Effect<void, Failure> =>
   Effect.suspend(() => {
-    let held = true
+    let permitted = true
     const release = () => {
-      if (!held) return
-      held = false
+      if (!permitted) return
+      permitted = false
       Effect.runSync(server.inline.release(1))
     }
-    const run = transact(server.tenant, body(server, direct, true), { tries: 1, accepted: release })
-    const attempt = Effect.matchEffect(Effect.mapError(run, crashOf(direct)), {
+    const held: Held = { logs: HeldLogs.none }
+    const run = transact(server.tenant, body(server, direct, true, held), { tries: 1, accepted: release })
+    const attempt = Effect.matchEffect(Effect.mapError(run, crashOf(direct, held)), {
       onSuccess: (ran) => Effect.succeed(ran ?? TO_QUEUE),
       onFailure: (error): Effect.Effect<Progress | Crash, Failure> => {
         if (error._tag === "Crash") return Effect.succeed(error)
@@ -213,10 +215,11 @@ export const runPriority = (
   direct: Direct,
   progress: (progress: Progress) => void
 ): Effect.Effect<void, Failure> => {
-  const run = transact(server.tenant, body(server, direct, false), { retried: (error) => retried(server, error) })
+  const held: Held = { logs: HeldLogs.none }
+  const run = transact(server.tenant, body(server, direct, false, held), { retried: (error) => retried(server, error) })
   return Effect.flatMap(
     Effect.catch(
-      Effect.mapError(run, crashOf(direct)),
+      Effect.mapError(run, crashOf(direct, held)),
       (error): Effect.Effect<never, Failure> =>
         error._tag === "Crash" ? crashedPriority(server, error) : Effect.fail(error)
     ),

@@ -44,7 +44,7 @@ import {
 import type { Head, Lock } from "./head.ts"
 import { merge } from "./merge.ts"
 import type { LockedOutcome, Settled } from "./model.ts"
-import { holdLogs, PureRunner } from "./purity.ts"
+import { type Held, HeldLogs, holdLogs, PureRunner } from "./purity.ts"
 import { type Died, forget, keep, requeue } from "./requeue.ts"
 import { gone, type HeadChange, isEnded, load, type Loaded, save, type Server, stop, writeHead } from "./server.ts"
 
@@ -97,7 +97,13 @@ const sectionOf = Effect.fnUntraced(function*(server: Server, acquired: Acquired
   let { state, version } = acquired
   for (let runs = 1;; runs++) {
     const exit = yield* Effect.exit(Effect.interruptible(runHandler(server, acquired, state)))
-    const finished = yield* finish(server, acquired, { exit, state, version, isLast: runs >= RUNS_LIMIT })
+    const finished = yield* finish(server, acquired, {
+      exit,
+      state,
+      version,
+      isLast: runs >= RUNS_LIMIT,
+      held: { logs: HeldLogs.none }
+    })
     if (finished._tag === "Again") {
       state = finished.state
       version = finished.version
@@ -140,6 +146,7 @@ interface Run {
   readonly state: unknown
   readonly version: string
   readonly isLast: boolean
+  readonly held: Held
 }
 
 /** The transaction after a run; one that cannot be written ends the lock as a crash (4). */
@@ -166,7 +173,9 @@ const finish = (server: Server, acquired: Acquired, run: Run): Effect.Effect<Fin
       error.logs.release()
       return crashed(error.cause)
     }
-    return error._tag === "StateError" || isOfMessage(error) ? crashed(Cause.die(error)) : Effect.fail(error)
+    if (error._tag !== "StateError" && !isOfMessage(error)) return Effect.fail(error)
+    run.held.logs.release()
+    return crashed(Cause.die(error))
   })
 }
 
@@ -231,7 +240,7 @@ const outcomeOf = (
         : { ...nothing(loaded.state), answer: Exit.fail(failure.error) }
     }
     const outcome = run.exit.value
-    const logs = yield* holdLogs
+    const logs = run.held.logs = yield* holdLogs
     const problem = problemOfLocked(server, input.message, outcome)
     if (problem !== undefined) {
       return yield* Effect.fail(new Crash(input.message.tag, Cause.die(new TypeError(problem)), logs, undefined))
