@@ -6,6 +6,7 @@ import { failuresSuite } from "./serverFailures.ts"
 import { lockBoundsSuite } from "./serverLockBounds.ts"
 import { lockLossesSuite } from "./serverLockLosses.ts"
 import { locksSuite } from "./serverLocks.ts"
+import { optionsSuite } from "./serverOptions.ts"
 import { puritySuite } from "./serverPurity.ts"
 import type { Store } from "./serverSupport.ts"
 
@@ -18,4 +19,5 @@ export const allServer = (name: string, backend: Store): void => {
   failuresSuite(name, backend)
   deadLettersSuite(name, backend)
   puritySuite(name, backend)
+  optionsSuite(name, backend)
 }
