@@ -3,11 +3,13 @@ import { actionsSuite } from "./serverActions.ts"
 import { callsSuite } from "./serverCalls.ts"
 import { deadLettersSuite } from "./serverDeadLetters.ts"
 import { failuresSuite } from "./serverFailures.ts"
+import { lifeSuite } from "./serverLife.ts"
 import { lockBoundsSuite } from "./serverLockBounds.ts"
 import { lockLossesSuite } from "./serverLockLosses.ts"
 import { locksSuite } from "./serverLocks.ts"
 import { optionsSuite } from "./serverOptions.ts"
 import { puritySuite } from "./serverPurity.ts"
+import { stateSuite } from "./serverState.ts"
 import type { Store } from "./serverSupport.ts"
 
 export const allServer = (name: string, backend: Store): void => {
@@ -20,4 +22,6 @@ export const allServer = (name: string, backend: Store): void => {
   deadLettersSuite(name, backend)
   puritySuite(name, backend)
   optionsSuite(name, backend)
+  lifeSuite(name, backend)
+  stateSuite(name, backend)
 }

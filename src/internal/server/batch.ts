@@ -12,7 +12,6 @@ import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
-import type { StateError } from "../../StateCodec.ts"
 import { Transaction } from "../../Transaction.ts"
 import * as Envelopes from "../queue/envelope.ts"
 import { stampText } from "../queue/pieces.ts"
@@ -26,7 +25,7 @@ import { acquire, type Acquired, requeueFenced } from "./locked.ts"
 import type { ActionRequest } from "./model.ts"
 import { type Held, type HeldLogs, holdLogs, PureRunner } from "./purity.ts"
 import type { Died } from "./requeue.ts"
-import { headOf, loadState, save, type Server, stop, writeHead } from "./server.ts"
+import { headOf, loadState, save, type Server, stop, Unreadable, writeHead } from "./server.ts"
 
 /** More broken locks than this wait for their holders at no time: the oldest message is put back at once. */
 const FENCED_LIMIT = 16
@@ -56,15 +55,6 @@ export interface Pace extends Held {
   at: number
   /** When this consumer first saw a lock, or a message of a broken one, on its own clock (2). */
   readonly sightings: Map<string, number>
-}
-
-/** The state of a server, which stops it when it cannot be read (rule R16). */
-export class Unreadable {
-  readonly _tag = "Unreadable"
-  readonly error: StateError
-  constructor(error: StateError) {
-    this.error = error
-  }
 }
 
 /** The body of a batch. */

@@ -22,13 +22,13 @@ import type { BackendError } from "../../BackendError.ts"
 import { transact } from "../transact.ts"
 import { raceWatch } from "../watching.ts"
 import { runActions } from "./actions.ts"
-import { type Batch, batchBody, type Pace, Unreadable } from "./batch.ts"
+import { type Batch, batchBody, type Pace } from "./batch.ts"
 import { afterDeath, charge, isOfMessage } from "./failures.ts"
 import { Crash } from "./handle.ts"
 import { runLocked } from "./locked.ts"
 import { record, retried } from "./metrics.ts"
 import { HeldLogs } from "./purity.ts"
-import { gone, isEnded, type Server, stop } from "./server.ts"
+import { gone, isEnded, type Server, stop, stopUnreadable, Unreadable } from "./server.ts"
 import { sweepWaiting } from "./sweep.ts"
 
 /** How the consumer comes back after a crash: quickly at first, never more often than every 30 seconds in the end. */
@@ -124,8 +124,7 @@ export const consume = Effect.fnUntraced(function*(server: Server) {
     }
     const error = exit.cause.reasons.find((reason) => reason._tag === "Fail")?.error
     if (error instanceof Unreadable) {
-      yield* Effect.logError(`${server.definition.name}: stops, because its state cannot be read`, error.error)
-      stop(server, error.error.message)
+      yield* stopUnreadable(server, error)
       return
     }
     yield* crashed(server, pace, error, exit.cause)

@@ -30,7 +30,7 @@ import { answerOf, Crash, handle, type Handled, type Incoming } from "./handle.t
 import { acquire, type Acquired, runLocked } from "./locked.ts"
 import { record, retried } from "./metrics.ts"
 import { type Held, HeldLogs, holdLogs, PureRunner } from "./purity.ts"
-import { gone, load, save, type Server, stop } from "./server.ts"
+import { gone, load, save, type Server, stop, stopUnreadable, Unreadable } from "./server.ts"
 
 /** A message without the id that its transaction gives it; `data` is its payload as plain data. */
 export type Direct = Omit<Incoming, "id"> & { readonly data: unknown }
@@ -60,7 +60,7 @@ const body = (
   direct: Direct,
   inline: boolean,
   held: Held
-): Effect.Effect<Ran | undefined, Crash | ServerKilled | Locked, Transaction> =>
+): Effect.Effect<Ran | undefined, Crash | Unreadable | ServerKilled | Locked, Transaction> =>
   Effect.gen(function*() {
     const state = yield* Transaction
     const logs = held.logs = yield* holdLogs
@@ -72,7 +72,7 @@ const body = (
     if (waiting.length > 0) return undefined
     const { tag } = direct.message
     const wrong = (error: StateError) => new Crash(tag, Cause.die(error), logs, undefined)
-    const loaded = yield* Effect.mapError(load(server, bytes), wrong)
+    const loaded = yield* Effect.mapError(load(server, bytes), (error) => new Unreadable(error))
     const isLocked = loaded.head.lock !== undefined
     if (inline && isLocked) return undefined
     const runner = yield* PureRunner.make(server.definition.name, state, logs)
@@ -144,8 +144,22 @@ const locked = (
     }
   })
 
+/** A failure that is not the message's own; one of the server ends the handle. */
+const failed = (
+  server: Server,
+  error: BackendError | Unreadable | ServerKilled | Locked
+): Effect.Effect<never, Failure> => {
+  if (error._tag === "ServerKilled") gone(server)
+  if (error._tag !== "Unreadable") return Effect.fail(error)
+  const { name } = server.definition
+  return Effect.andThen(
+    stopUnreadable(server, error),
+    new ServerStopped({ server: name, reason: error.error.message })
+  )
+}
+
 /** What the store refuses of a message is its crash. */
-const crashOf = (direct: Direct, held: Held) => (error: BackendError | Crash | ServerKilled | Locked) =>
+const crashOf = (direct: Direct, held: Held) => (error: BackendError | Crash | Unreadable | ServerKilled | Locked) =>
   error._tag === "BackendError" && isOfMessage(error)
     ? new Crash(direct.message.tag, Cause.die(error), held.logs, undefined)
     : error
@@ -173,8 +187,7 @@ export const runInline = (
           retried(server, error)
           return Effect.succeed(TO_QUEUE)
         }
-        if (error._tag === "ServerKilled") gone(server)
-        return Effect.fail(error)
+        return failed(server, error)
       }
     })
     return Effect.flatMap(
@@ -221,7 +234,7 @@ export const runPriority = (
     Effect.catch(
       Effect.mapError(run, crashOf(direct, held)),
       (error): Effect.Effect<never, Failure> =>
-        error._tag === "Crash" ? crashedPriority(server, error) : Effect.fail(error)
+        error._tag === "Crash" ? crashedPriority(server, error) : failed(server, error)
     ),
     (ran) => ran === undefined ? Effect.void : after(server, ran, progress)
   )
