@@ -10,6 +10,7 @@
  * 3. What is written with a versionstamp cannot be read in the same try (rule R4).
  * 4. `size` counts keys with their allowance, values and both ends of every conflict range (rule R5), and the limit
  *    is checked at each write, so before any store sees it.
+ * 5. Between `begin` and `undo` nothing is written: what a part of a body wrote can be taken back, what it read not.
  */
 import * as Effect from "effect/Effect"
 import {
@@ -33,6 +34,16 @@ import type { Target } from "./transact.ts"
 const USER_VERSION_LIMIT = 65_535
 
 const STAMP_BYTES = 10
+
+/** Where a part of a body began: `overlay` is what was written by then, from the part's first write on. */
+interface Savepoint {
+  overlay: Overlay | undefined
+  readonly stamped: number
+  readonly unreadable: number
+  readonly watches: number
+  readonly onAccepted: number
+  readonly onCommit: number
+}
 
 interface Unreadable {
   readonly begin: Uint8Array
@@ -64,7 +75,8 @@ export class TransactionState {
   readonly onAccepted: Array<() => void> = []
   /** Run when the commit is known to be durable: for answers. */
   readonly onCommit: Array<() => void> = []
-  readonly #overlay = new Overlay()
+  #overlay = new Overlay()
+  #savepoint: Savepoint | undefined
   readonly #stamped: Array<Mutation> = []
   readonly #unreadable: Array<Unreadable> = []
   readonly #readConflicts = new Map<string, KeyRange>()
@@ -148,21 +160,51 @@ export class TransactionState {
     return this.#mergedRange(low, high, limit, reverse, snapshot)
   }
 
+  /** Begins a part of the body, which `keep` or `undo` ends. Parts are not nested. */
+  begin(): void {
+    this.#savepoint = {
+      overlay: undefined,
+      stamped: this.#stamped.length,
+      unreadable: this.#unreadable.length,
+      watches: this.#watches.length,
+      onAccepted: this.onAccepted.length,
+      onCommit: this.onCommit.length
+    }
+  }
+
+  /** Ends a part whose writes count. */
+  keep(): void {
+    this.#savepoint = undefined
+  }
+
+  /** Ends a part and takes back what it wrote; what it read is still a read conflict, and its size still counts. */
+  undo(): void {
+    const point = this.#savepoint
+    if (point === undefined) return
+    this.#savepoint = undefined
+    if (point.overlay !== undefined) this.#overlay = point.overlay
+    this.#stamped.length = point.stamped
+    this.#unreadable.length = point.unreadable
+    for (const watch of this.#watches.splice(point.watches)) watch.onCancel?.()
+    this.onAccepted.length = point.onAccepted
+    this.onCommit.length = point.onCommit
+  }
+
   set(key: Uint8Array, value: Uint8Array): void {
     if (!this.#checkWrite(key, value)) return
-    this.#overlay.set(Keys.toText(key), { _tag: "Value", value })
+    this.#writable.set(Keys.toText(key), { _tag: "Value", value })
     this.#charge(3 * charged(this, key) + 1 + value.length)
   }
 
   clear(key: Uint8Array): void {
     if (!this.#checkWrite(key, undefined)) return
-    this.#overlay.set(Keys.toText(key), { _tag: "Missing" })
+    this.#writable.set(Keys.toText(key), { _tag: "Missing" })
     this.#charge(4 * charged(this, key) + 2)
   }
 
   clearRange(begin: Uint8Array, end: Uint8Array): void {
     if (!this.#checkWrite(begin, undefined) || !this.#checkWrite(end, undefined)) return
-    this.#overlay.clearRange(Keys.toText(begin), Keys.toText(end))
+    this.#writable.clearRange(Keys.toText(begin), Keys.toText(end))
     this.#charge(2 * (charged(this, begin) + charged(this, end)))
   }
 
@@ -172,7 +214,7 @@ export class TransactionState {
     if (this.#overlay.entries.get(text)?._tag === "Unreadable") {
       return this.fail(unreadable("adding to"))
     }
-    this.#overlay.add(text, operand)
+    this.#writable.add(text, operand)
     this.#charge(3 * charged(this, key) + 1 + operand.length)
   }
 
@@ -189,7 +231,7 @@ export class TransactionState {
 
   setVersionstampedValue(key: Uint8Array, value: Uint8Array, position: number): void {
     if (!this.#checkWrite(key, value)) return
-    this.#overlay.set(Keys.toText(key), { _tag: "Unreadable", value, position })
+    this.#writable.set(Keys.toText(key), { _tag: "Unreadable", value, position })
     this.#charge(3 * charged(this, key) + 1 + value.length)
   }
 
@@ -240,6 +282,13 @@ export class TransactionState {
   }
 
   // --- internal ---
+
+  /** The overlay, for a write: the first one of a part copies it, so that parts that only read cost nothing. */
+  get #writable(): Overlay {
+    const point = this.#savepoint
+    if (point !== undefined && point.overlay === undefined) point.overlay = this.#overlay.copy()
+    return this.#overlay
+  }
 
   #refused(): boolean {
     if (this.#closed) this.fail(new BackendError.Closed({ message: "this transaction has ended: nothing may use it" }))

@@ -8,6 +8,7 @@ import { lockBoundsSuite } from "./serverLockBounds.ts"
 import { lockLossesSuite } from "./serverLockLosses.ts"
 import { locksSuite } from "./serverLocks.ts"
 import { optionsSuite } from "./serverOptions.ts"
+import { orderSuite } from "./serverOrder.ts"
 import { puritySuite } from "./serverPurity.ts"
 import { stateSuite } from "./serverState.ts"
 import type { Store } from "./serverSupport.ts"
@@ -24,4 +25,5 @@ export const allServer = (name: string, backend: Store): void => {
   optionsSuite(name, backend)
   lifeSuite(name, backend)
   stateSuite(name, backend)
+  orderSuite(name, backend)
 }

@@ -156,14 +156,21 @@ export class PureRunner {
     return Effect.withFiber((fiber) => Effect.succeed(new PureRunner(server, state, logs, fiber as any)))
   }
 
-  /** Runs one callback to its end. */
+  /** Runs one callback to its end. One that fails leaves nothing that it wrote. */
   run<A, E>(tag: string, callback: Effect.Effect<A, E, Transaction>): Effect.Effect<A, E> {
     return Effect.suspend(() => {
       this.#tag = tag
+      this.#state.begin()
       const fiber = Effect.runForkWith(this.#context as Context.Context<Transaction>)(callback)
       const exit = fiber.pollUnsafe()
-      return exit === undefined ? this.#await(fiber) : exit
+      return exit === undefined ? this.#await(fiber) : this.#ended(exit)
     })
+  }
+
+  #ended<A, E>(exit: Exit.Exit<A, E>): Exit.Exit<A, E> {
+    if (Exit.isSuccess(exit)) this.#state.keep()
+    else this.#state.undo()
+    return exit
   }
 
   #impure(): ImpureCallback {
@@ -180,7 +187,7 @@ export class PureRunner {
       const end = (exit: Exit.Exit<A, E>) => {
         this.#state.onReadSettled = undefined
         this.#scheduler.onTask = undefined
-        resume(exit)
+        resume(this.#ended(exit))
       }
       // a read that has answered goes on first
       this.#state.onReadSettled = () => queueMicrotask(look)
