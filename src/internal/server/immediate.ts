@@ -10,7 +10,7 @@
  * 2. An inline call that conflicts, or crashes, is queued: it is never answered and queued. A crash is its first attempt.
  * 3. A priority message that crashes is lost, and its sender is told so. One that asks for the lock while it is held
  *    writes nothing (rule R21).
- * 4. A call whose handler answers later waits as if it had been queued.
+ * 4. A call whose handler answers later, or asks for the lock, waits as if it had been queued: anybody may answer it.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -86,7 +86,7 @@ const body = (
     // before the answer: who has it finds the handle stopped
     if (handled.stopped) state.onCommit.push(() => stop(server, String(handled.stop)))
     const answer = answerOf(input.message, handled) ?? inlineAnswer(state)
-    const isWaiting = answer === undefined && !handled.locks && input.caller !== undefined
+    const isWaiting = answer === undefined && input.caller !== undefined
     if (isWaiting) markWaiting(state, server.keys, input.caller)
     return {
       handled: { ...handled, state: saved.state },
@@ -103,10 +103,14 @@ const after = (
   progress: (progress: Progress) => void
 ): Effect.Effect<void, Failure> => {
   const { acquired, handled } = ran
-  if (acquired !== undefined) return locked(server, acquired, progress)
-  progress(ran.progress)
-  const actions = handled.actions.length === 0 ? Effect.void : runActions(server, [handled.actions], handled.state)
-  return ran.progress._tag === "Waits" ? Effect.andThen(unlessGone(server, ran.caller), actions) : actions
+  // a call that locks hears how its lock ends, if it was not answered before
+  if (acquired === undefined || ran.progress._tag === "Handled" && ran.caller !== undefined) progress(ran.progress)
+  const rest = acquired !== undefined
+    ? locked(server, acquired, progress)
+    : handled.actions.length === 0
+    ? Effect.void
+    : runActions(server, [handled.actions], handled.state)
+  return ran.progress._tag === "Waits" ? Effect.andThen(unlessGone(server, ran.caller), rest) : rest
 }
 
 /** Takes away the key of a call that ended before the commit that says that it waits. */
@@ -129,11 +133,11 @@ const locked = (
         if (ended.crashed !== undefined && message.kind !== "call") {
           return Effect.fail(new HandlerCrashed({ ...named, cause: ended.crashed }))
         }
-        if (ended.answer === undefined && message.kind === "call") {
-          progress({ _tag: "Waits" })
-          return unlessGone(server, acquired.input.caller)
-        }
-        progress({ _tag: "Handled", answer: ended.answer })
+        progress(
+          ended.answer === undefined && message.kind === "call"
+            ? { _tag: "Waits" }
+            : { _tag: "Handled", answer: ended.answer }
+        )
         return Effect.void
       case "Fenced":
         return Effect.fail(new LockFenced({ ...named, requeued: false }))

@@ -28,7 +28,7 @@ import type { TransactionState } from "../transactionState.ts"
 import { signalKey } from "../watching.ts"
 import { runActions } from "./actions.ts"
 import * as Answers from "./answer.ts"
-import { answerCaller, markWaiting } from "./answering.ts"
+import { answerCaller } from "./answering.ts"
 import { afterDeath, isOfMessage } from "./failures.ts"
 import {
   answerOf,
@@ -267,13 +267,11 @@ const outcomeOf = (
 /** Answers the call behind the lock, if there is one. */
 const answer = (server: Server, state: TransactionState, acquired: Acquired, handled: Handled): Effect.Effect<Ended> =>
   Effect.gen(function*() {
-    const { input, lock } = acquired
+    const { input } = acquired
     const bytes = handled.crashed === undefined ? answerOf(input.message, handled) : Answers.crashed(handled.crashed)
     if (handled.stopped) state.onCommit.unshift(() => stop(server, String(handled.stop)))
-    if (input.caller !== undefined) {
-      if (lock.attempts === undefined) {
-        if (bytes === undefined) markWaiting(state, server.keys, input.caller)
-      } else if (bytes !== undefined) yield* answerCaller(server.keys, state, input.caller, bytes)
+    if (input.caller !== undefined && bytes !== undefined) {
+      yield* answerCaller(server.keys, state, input.caller, bytes)
     }
     return { _tag: "Answered", answer: bytes, crashed: handled.crashed }
   })
