@@ -36,12 +36,15 @@ const till = Till.behaviour({
 })
 
 const count = Tenant.transact(
-  Effect.map(Transaction.get(["count"]), (bytes) => bytes === undefined ? 0 : new DataView(bytes.buffer).getInt32(0, true))
+  Effect.map(
+    Transaction.get(["count"]),
+    (bytes) => bytes === undefined ? 0 : new DataView(bytes.buffer).getInt32(0, true)
+  )
 )
 
 const items = Tenant.transact(Effect.map(Transaction.getRange(["item"]), (rows) => rows.map((row) => row.key[1])))
 
-export const suite = (name: string, backend: Layer.Layer<Backend.Backend, BackendError.BackendError>) => {
+export const takeBackSuite = (name: string, backend: Layer.Layer<Backend.Backend, BackendError.BackendError>) => {
   let paths = 0
   const live = (title: string, test: Effect.Effect<void, unknown, Tenant.Tenant | Scope.Scope>) =>
     it.live(title, () =>
@@ -95,10 +98,11 @@ export const suite = (name: string, backend: Layer.Layer<Backend.Backend, Backen
         yield* Deferred.await(first)
         assert.isTrue(yield* Tenant.transact(Till.unlock()))
         // a second consumer takes the message, since the first still runs its handler
-        yield* start({ consumeK: 5 }, (id) => Effect.sync(() => {
-          seen.push(id)
-          return seen
-        }))
+        yield* start({ consumeK: 5 }, (id) =>
+          Effect.sync(() => {
+            seen.push(id)
+            return seen
+          }))
         const ids = yield* Fiber.join(other)
         assert.lengthOf(ids, 2)
         assert.strictEqual(ids[0], ids[1])

@@ -47,8 +47,8 @@ const dataOf = ({ caller, id, millis, payload, tag, trace }: Envelope): Readonly
 export const tryEncode = (envelope: Envelope): Result.Result<Uint8Array, Problem> =>
   Result.mapError(packData(dataOf(envelope)), ({ field, problem }) => ({ field: field.replace(/^2\.?/, ""), problem }))
 
-/** The bytes of a message that was bytes before. */
-const encode = (envelope: Envelope): Uint8Array => packValue(dataOf(envelope))
+/** The bytes of a message whose payload is known to be kept. */
+export const encode = (envelope: Envelope): Uint8Array => packValue(dataOf(envelope))
 
 /** A message that leaves its place in the queue takes its id with it. */
 export const withId = (bytes: Uint8Array, id: string): Uint8Array =>

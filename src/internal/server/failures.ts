@@ -40,8 +40,10 @@ export const charge = (server: Server, item: Queue.Item, cause: string): Effect.
       if (!counted) return Effect.undefined
       const attempts = item.attempts + 1
       if (attempts < server.options.deadLetterThreshold) return Effect.undefined
+      const id = Result.getOrUndefined(Envelopes.decode(item.message))?.id ?? stampText(item.stamp)
       const died = {
-        message: Envelopes.withId(item.message, stampText(item.stamp)),
+        id,
+        message: Envelopes.withId(item.message, id),
         attempts,
         cause: cause.slice(0, CAUSE_LIMIT_CHARS)
       }
@@ -54,6 +56,20 @@ export const charge = (server: Server, item: Queue.Item, cause: string): Effect.
     (died) => died === undefined ? Effect.void : afterDeath(server, died)
   )
 }
+
+/** Makes a dead letter of a message that was never queued. */
+export const buryDirect = (
+  server: Server,
+  letter: Pick<Died, "message" | "attempts" | "cause">
+): Effect.Effect<Died, BackendError> =>
+  transact(
+    server.tenant,
+    Effect.flatMap(Transaction, (state) => {
+      const id = Buffer.from(state.operationId.subarray(0, 20)).toString("hex")
+      const died = { ...letter, id, cause: letter.cause.slice(0, CAUSE_LIMIT_CHARS) }
+      return Effect.as(bury(state, server.keys, died), died)
+    })
+  )
 
 /** Logs and counts a dead letter, and runs the server's dead-letter handler, if it has one. */
 export const afterDeath = (server: Server, died: Died): Effect.Effect<void> => {
@@ -80,13 +96,13 @@ export const afterDeath = (server: Server, died: Died): Effect.Effect<void> => {
 const contextOfDead = (server: Server, died: Died, envelope: Envelopes.Envelope | undefined) => {
   const input = envelope === undefined
     ? undefined
-    : Result.getOrUndefined(incoming(server, envelope, died.attempts, envelope.id ?? ""))
+    : Result.getOrUndefined(incoming(server, envelope, died.attempts, died.id))
   if (input === undefined) {
     const message = server.definition.messages.get(envelope?.tag ?? "")
     return {
       from: undefined,
       attempt: died.attempts,
-      id: "",
+      id: died.id,
       tuid: server.tuid,
       kind: message?.kind ?? "cast"
     } as const

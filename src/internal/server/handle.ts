@@ -1,8 +1,8 @@
 /**
  * Runs handlers within a transaction: one message after another, each on the state that the one before left.
  *
- * 1. A message that fails with its declared error answers its call and leaves everything else as it was: what its handler
- *    wrote and sent is taken back.
+ * 1. A message that fails with its declared error answers its call, and leaves the state as it was and nothing that its
+ *    handler wrote or sent.
  * 2. A defect, and whatever cannot be run at all, is a crash of that message: the transaction writes nothing.
  * 3. Answers and actions leave only with the commit.
  */

@@ -29,7 +29,7 @@ import type { TransactionState } from "../transactionState.ts"
 import { signalKey } from "../watching.ts"
 import { runActions } from "./actions.ts"
 import * as Answers from "./answer.ts"
-import { answerCaller, markWaiting } from "./answering.ts"
+import { answerCaller } from "./answering.ts"
 import { afterDeath, isOfMessage } from "./failures.ts"
 import {
   answerOf,
@@ -45,7 +45,7 @@ import {
 import type { Head, Lock } from "./head.ts"
 import { record } from "./metrics.ts"
 import type { LockedOutcome, Settled } from "./model.ts"
-import { holdLogs, PureRunner } from "./purity.ts"
+import { type Held, HeldLogs, holdLogs, PureRunner } from "./purity.ts"
 import { type Died, forget, keep, requeue } from "./requeue.ts"
 import { gone, type HeadChange, isEnded, load, type Loaded, save, type Server, stop, writeHead } from "./server.ts"
 
@@ -98,7 +98,13 @@ const sectionOf = Effect.fnUntraced(function*(server: Server, acquired: Acquired
   let { state, version } = acquired
   for (let runs = 1;; runs++) {
     const exit = yield* Effect.exit(Effect.interruptible(runHandler(server, acquired, state)))
-    const finished = yield* finish(server, acquired, { exit, state, version, isLast: runs >= RUNS_LIMIT })
+    const finished = yield* finish(server, acquired, {
+      exit,
+      state,
+      version,
+      isLast: runs >= RUNS_LIMIT,
+      held: { logs: HeldLogs.none }
+    })
     if (finished._tag === "Again") {
       state = finished.state
       version = finished.version
@@ -144,6 +150,7 @@ interface Run {
   readonly state: unknown
   readonly version: string
   readonly isLast: boolean
+  readonly held: Held
 }
 
 /** The transaction after a run; one that cannot be written ends the lock as a crash (4). */
@@ -170,7 +177,9 @@ const finish = (server: Server, acquired: Acquired, run: Run): Effect.Effect<Fin
       error.logs.release()
       return crashed(error.cause)
     }
-    return error._tag === "StateError" || isOfMessage(error) ? crashed(Cause.die(error)) : Effect.fail(error)
+    if (error._tag !== "StateError" && !isOfMessage(error)) return Effect.fail(error)
+    run.held.logs.release()
+    return crashed(Cause.die(error))
   })
 }
 
@@ -235,7 +244,7 @@ const outcomeOf = (
         : { ...nothing(loaded.state), answer: Exit.fail(failure.error) }
     }
     const outcome = run.exit.value
-    const logs = yield* holdLogs
+    const logs = run.held.logs = yield* holdLogs
     const problem = problemOfLocked(server, input.message, outcome)
     if (problem !== undefined) {
       return yield* Effect.fail(new Crash(input.message.tag, Cause.die(new TypeError(problem)), logs, undefined))
@@ -262,13 +271,11 @@ const outcomeOf = (
 /** Answers the call behind the lock, if there is one. */
 const answer = (server: Server, state: TransactionState, acquired: Acquired, handled: Handled): Effect.Effect<Ended> =>
   Effect.gen(function*() {
-    const { input, lock } = acquired
+    const { input } = acquired
     const bytes = handled.crashed === undefined ? answerOf(input.message, handled) : Answers.crashed(handled.crashed)
     if (handled.stopped) state.onCommit.unshift(() => stop(server, String(handled.stop)))
-    if (input.caller !== undefined) {
-      if (lock.attempts === undefined) {
-        if (bytes === undefined) markWaiting(state, server.keys, input.caller)
-      } else if (bytes !== undefined) yield* answerCaller(server.keys, state, input.caller, bytes)
+    if (input.caller !== undefined && bytes !== undefined) {
+      yield* answerCaller(server.keys, state, input.caller, bytes)
     }
     return { _tag: "Answered", answer: bytes, crashed: handled.crashed }
   })
