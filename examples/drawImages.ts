@@ -48,7 +48,8 @@ const pond: Picture = (x, y) => {
 const tiles: Picture = (x, y) => {
   const [column, row] = [Math.floor(x * 8), Math.floor(y * 6)]
   const isDisc = Math.hypot(x * 8 - column - 0.5, y * 6 - row - 0.5) < 0.3
-  return (column + row) % 2 === 0 === isDisc ? [0.93, 0.88, 0.8] : [0.72, 0.25 + row * 0.06, 0.2 + column * 0.05]
+  const isLight = (column + row) % 2 === (isDisc ? 0 : 1)
+  return isLight ? [0.93, 0.88, 0.8] : [0.72, 0.25 + row * 0.06, 0.2 + column * 0.05]
 }
 
 const draw = (picture: Picture): Promise<Buffer> => {
