@@ -113,7 +113,7 @@ export const jobsLife = ({ live }: Harness) => {
           handlers: {
             Order: (_, state) =>
               Effect.gen(function*() {
-                yield* Work.add(state, data(state))
+                yield* Effect.orDie(Work.add(state, data(state)))
                 if (crashes-- > 0) return yield* Effect.die("on purpose")
                 return DgenServer.reply(state, state + 1)
               })
