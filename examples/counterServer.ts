@@ -2,6 +2,9 @@
 import { Effect, Schema } from "effect"
 import { DgenServer } from "effect-dgen"
 
+/** The most that the counter counts by `Increment`. */
+export const MAX = 1_000_000
+
 export class Overflow extends Schema.TaggedError<Overflow>()("Overflow", { max: Schema.Int }) {}
 
 // what the counter is: its state, its messages, its actions
@@ -21,8 +24,8 @@ export const behaviour = Counter.behaviour({
   init: Effect.succeed({ count: 0 }),
   handlers: {
     Increment: Effect.fnUntraced(function*({ by }, state) {
-      if (state.count + by > 1000) return yield* new Overflow({ max: 1000 })
       const count = state.count + by
+      if (count > MAX) return yield* new Overflow({ max: MAX })
       return DgenServer.reply(count, { count }, [Counter.action("Announce", { total: count })])
     }),
     Value: (_, state) => DgenServer.reply(state.count, state),

@@ -22,7 +22,8 @@ const fields = {
 }
 
 /**
- * Another transaction wrote what this one read. `transact` runs the body again by itself; it surfaces only when the retry time limit is over.
+ * Another transaction wrote what this one read. `transact` runs the body again by itself; it surfaces only when the
+ * retry time limit is over.
  *
  * @since 0.1.0
  * @category errors
@@ -39,7 +40,8 @@ export class Conflict extends Schema.TaggedError<Conflict>("effect-dgen/BackendE
 }
 
 /**
- * The transaction lived longer than 5 seconds, or its snapshot can no longer be read. `transact` runs the body again by itself.
+ * The transaction lived longer than 5 seconds, or its snapshot can no longer be read. `transact` runs the body again by
+ * itself.
  *
  * @since 0.1.0
  * @category errors
@@ -159,7 +161,8 @@ export class TransactionTooLarge
 }
 
 /**
- * A transaction read a key or value that it had itself written with a versionstamp, which is not known before the commit.
+ * A transaction read a key or value that it had itself written with a versionstamp, which is not known before the
+ * commit.
  *
  * @since 0.1.0
  * @category errors
@@ -181,7 +184,8 @@ export class AccessedUnreadable
 }
 
 /**
- * An argument cannot be used: an empty tenant path, a key element the tuple encoding does not know, a value that is not bytes.
+ * An argument cannot be used: an empty tenant path, a key element the tuple encoding does not know, a value that is not
+ * bytes.
  *
  * @since 0.1.0
  * @category errors
@@ -398,6 +402,23 @@ export class BackendError extends Schema.TaggedError<BackendError>("effect-dgen/
 
 /**
  * Whether a value is a `BackendError`.
+ *
+ * **Example** (One reason by its name)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Layer } from "effect"
+ * import { BackendError, SqliteBackend, Tenant, Transaction } from "effect-dgen"
+ *
+ * const program = Tenant.transact(Transaction.get(["k"])).pipe(
+ *   Effect.provide(Tenant.layer(["docs"]).pipe(Layer.provide(SqliteBackend.layer({ filename: ":memory:" })))),
+ *   Effect.catchReason("BackendError", "InvalidArgument", (reason) => Effect.succeed(reason._tag))
+ * )
+ *
+ * await Effect.runPromise(program)
+ * // => "InvalidArgument"
+ * BackendError.isBackendError(new Error("of something else"))
+ * // => false
+ * ```
  *
  * @since 0.1.0
  * @category guards

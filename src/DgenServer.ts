@@ -9,104 +9,187 @@
  *
  * Messages that a client was told are sent are durable, and each is handled exactly once, in the order they were
  * committed. Info and priority messages are handled at once, past the queue. What you owe: handlers compute and use the
- * operations of `Transaction`, and nothing else; they can run many times before one run counts.
+ * operations of `Transaction`, and nothing else; they can run many times before one run counts. A message that needs the
+ * world before it can be answered asks for the lock: its locked handler runs between two commits, and may run twice.
  *
  * @since 0.1.0
  */
-import * as Context from "effect/Context"
-import * as Duration from "effect/Duration"
-import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
-import * as Predicate from "effect/Predicate"
-import type * as Schedule from "effect/Schedule"
+import type * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
-import type * as Scope from "effect/Scope"
-import type { BackendError } from "./BackendError.ts"
+import type { ServiceClass } from "./internal/server/api.ts"
 import type * as D from "./internal/server/definition.ts"
 import * as Definition from "./internal/server/definition.ts"
-import {
-  type CallTimeout,
-  type DefinitionMismatch,
-  type HandlerCrashed,
-  InvalidOption,
-  type InvalidPayload,
-  type InvalidTuid,
-  type PayloadTooLarge,
-  type ServerKilled,
-  type ServerStopped,
-  type UnknownMessage
-} from "./internal/server/errors.ts"
+import { From as FromSchema } from "./internal/server/from.ts"
 import type * as Model from "./internal/server/model.ts"
-import type { ActionRequest, At, NoReply, Reply, Stop } from "./internal/server/outcome.ts"
-import * as Runtime from "./internal/server/runtime.ts"
-import type { StateError } from "./StateCodec.ts"
-import type { Tenant } from "./Tenant.ts"
+import type { ActionRequest, At, Lock, NoReply, Reply, Stop, Update } from "./internal/server/outcome.ts"
+import * as Services from "./internal/server/service.ts"
 import type { Transaction } from "./Transaction.ts"
 import type * as Tuple from "./Tuple.ts"
 
-export type { Call, Cast, HandlerContext, Info } from "./internal/server/definition.ts"
+export type {
+  ActionsOf,
+  Behaviour,
+  CallError,
+  CastError,
+  CastInput,
+  CastTxError,
+  Client,
+  DeadLettersOf,
+  LockedOf,
+  LockInfo,
+  Needs,
+  Options,
+  PriorityError,
+  Running,
+  ServiceClass,
+  StartError,
+  Which
+} from "./internal/server/api.ts"
+export type { Call, Cast, HandlerContext, Info, LockedContext } from "./internal/server/definition.ts"
 export {
   CallTimeout,
+  DeadLettered,
   DefinitionMismatch,
   HandlerCrashed,
   ImpureCallback,
   InvalidOption,
   InvalidPayload,
   InvalidTuid,
+  Locked,
+  LockFenced,
   PayloadTooLarge,
   ServerKilled,
   ServerStopped,
   UnknownMessage
 } from "./internal/server/errors.ts"
-export type { ActionRequest, At, Halt, NoReply, Reply, Stop } from "./internal/server/outcome.ts"
 export { halt } from "./internal/server/outcome.ts"
+export type { ActionRequest, At, Halt, Lock, NoReply, Reply, Stop, Update } from "./internal/server/outcome.ts"
 
 /**
- * What a cast can fail with. Nothing was written then.
+ * Who waits for an answer: a handler of a call gets it, and may keep it in the state, to answer later with `replyTo`.
  *
  * @since 0.1.0
- * @category errors
+ * @category models
  */
-export type CastError = InvalidPayload | UnknownMessage | PayloadTooLarge | BackendError
+export interface From extends Model.From {}
 
 /**
- * What a call can fail with besides its own error.
+ * The schema of `From`, for states that keep callers.
+ *
+ * **Example** (A bell that answers all who wait for it)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Exit, Fiber, Layer, Schema } from "effect"
+ * import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
+ *
+ * class Bell extends DgenServer.Service<Bell>()("Bell", {
+ *   state: Schema.Array(DgenServer.From),
+ *   messages: {
+ *     Wait: DgenServer.call({ success: Schema.String }),
+ *     Ring: DgenServer.call({ success: Schema.Int })
+ *   }
+ * }) {}
+ *
+ * const BellLive = Bell.layer(Bell.behaviour({
+ *   init: Effect.succeed([]),
+ *   handlers: {
+ *     Wait: (_, waiting, { from }) => DgenServer.noReply([...waiting, from!]),
+ *     Ring: Effect.fnUntraced(function*(_, waiting) {
+ *       for (const from of waiting) yield* Bell.replyTo(from, Exit.succeed("it rang"))
+ *       return DgenServer.reply(waiting.length, [])
+ *     })
+ *   }
+ * }))
+ *
+ * const program = Effect.gen(function*() {
+ *   const bell = yield* Bell
+ *   const waits = yield* Effect.forkChild(bell.call("Wait"))
+ *   const rung = yield* Effect.repeat(bell.call("Ring"), { until: (answered) => answered === 1 })
+ *   return [rung, yield* Fiber.join(waits)]
+ * })
+ *
+ * const TestStore = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+ * await Effect.runPromise(program.pipe(Effect.provide(BellLive.pipe(Layer.provide(TestStore)))))
+ * // => [1, "it rang"]
+ * ```
  *
  * @since 0.1.0
- * @category errors
+ * @category schemas
  */
-export type CallError = CastError | CallTimeout | HandlerCrashed | ServerStopped | ServerKilled
+export const From: Schema.Codec<From, unknown, never, never> = FromSchema
 
 /**
- * What a start can fail with besides its `init`'s error. Nothing was written then.
+ * A message that became a dead letter, as its handler sees it: `payload` is decoded, and `undefined` where that is not
+ * possible.
  *
  * @since 0.1.0
- * @category errors
+ * @category models
  */
-export type StartError = DefinitionMismatch | InvalidTuid | InvalidOption | StateError | BackendError
+export interface DeadLetter extends Model.DeadMessage {}
 
-/** A call waits five seconds when it does not say how long (as in Erlang). */
-const CALL_TIMEOUT_DEFAULT = Duration.seconds(5)
+export {
+  /**
+   * The longest time that a call may wait.
+   *
+   * @since 0.1.0
+   * @category limits
+   */
+  CALL_TIMEOUT_LIMIT_MILLIS
+} from "./internal/limits.ts"
 
-/**
- * The longest time that a call may wait.
- *
- * @since 0.1.0
- * @category limits
- */
-export const CALL_TIMEOUT_LIMIT_MILLIS = 24 * 60 * 60 * 1000
-
-/**
- * The most messages that one transaction may take.
- *
- * @since 0.1.0
- * @category limits
- */
-export const CONSUME_K_LIMIT = 1_000
+export {
+  /**
+   * The most messages that one transaction may take.
+   *
+   * @since 0.1.0
+   * @category limits
+   */
+  CONSUME_K_LIMIT
+} from "./internal/server/service.ts"
 
 /**
  * Defines a call: a message that is answered, with a value of `success` (default: nothing) or an `error` (default:
- * none).
+ * none). With `locks: true` its handler may return `lock`.
+ *
+ * **Example** (A call with all it can have, and one with nothing)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Layer, Schema } from "effect"
+ * import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
+ *
+ * class Overdrawn extends Schema.TaggedError<Overdrawn>()("Overdrawn", { balance: Schema.Int }) {}
+ *
+ * class Account extends DgenServer.Service<Account>()("Account", {
+ *   state: Schema.Int,
+ *   messages: {
+ *     Draw: DgenServer.call({ payload: { amount: Schema.Int }, success: Schema.Int, error: Overdrawn }),
+ *     Empty: DgenServer.call()
+ *   }
+ * }) {}
+ *
+ * const AccountLive = Account.layer(Account.behaviour({
+ *   init: Effect.succeed(100),
+ *   handlers: {
+ *     Draw: Effect.fnUntraced(function*({ amount }, balance) {
+ *       if (amount > balance) return yield* new Overdrawn({ balance })
+ *       return DgenServer.reply(balance - amount, balance - amount)
+ *     }),
+ *     Empty: () => DgenServer.reply(undefined, 0)
+ *   }
+ * }))
+ *
+ * const program = Effect.gen(function*() {
+ *   const account = yield* Account
+ *   const left = yield* account.call("Draw", { amount: 30 })
+ *   yield* account.call("Empty")
+ *   const error = yield* Effect.flip(account.call("Draw", { amount: 1 }))
+ *   return [left, error._tag]
+ * })
+ *
+ * const TestStore = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+ * await Effect.runPromise(program.pipe(Effect.provide(AccountLive.pipe(Layer.provide(TestStore)))))
+ * // => [70, "Overdrawn"]
+ * ```
  *
  * @since 0.1.0
  * @category definitions
@@ -114,35 +197,47 @@ export const CONSUME_K_LIMIT = 1_000
 export const call = <
   const P extends D.PayloadInput = undefined,
   S extends D.PureSchema = Schema.Void,
-  E extends D.PureSchema = Schema.Never
+  E extends D.PureSchema = Schema.Never,
+  const L extends boolean = false
 >(options: {
   readonly payload?: P
   readonly success?: S
   readonly error?: E
-} = {}): D.Call<D.PayloadSchema<P>, S, E> => Definition.message("call", options) as any
+  readonly locks?: L
+} = {}): D.Call<D.PayloadSchema<P>, S, E, L> => Definition.message("call", options) as any
 
 /**
- * Defines a cast: a message that is queued and not answered.
+ * Defines a cast: a message that is queued and not answered. With `locks: true` its handler may return `lock`.
  *
  * @since 0.1.0
  * @category definitions
  */
-export const cast = <const P extends D.PayloadInput = undefined>(
-  options: { readonly payload?: P } = {}
-): D.Cast<D.PayloadSchema<P>> => Definition.message("cast", options) as any
+export const cast = <const P extends D.PayloadInput = undefined, const L extends boolean = false>(
+  options: { readonly payload?: P; readonly locks?: L } = {}
+): D.Cast<D.PayloadSchema<P>, L> => Definition.message("cast", options) as any
 
 /**
- * Defines an info message: handled at once, past the queue, and not answered. One that crashes is lost.
+ * Defines an info message: handled at once, past the queue, and not answered. One that crashes is lost. With
+ * `locks: true` its handler may return `lock`.
  *
  * @since 0.1.0
  * @category definitions
  */
-export const info = <const P extends D.PayloadInput = undefined>(
-  options: { readonly payload?: P } = {}
-): D.Info<D.PayloadSchema<P>> => Definition.message("info", options) as any
+export const info = <const P extends D.PayloadInput = undefined, const L extends boolean = false>(
+  options: { readonly payload?: P; readonly locks?: L } = {}
+): D.Info<D.PayloadSchema<P>, L> => Definition.message("info", options) as any
 
 /**
  * The outcome that answers a call, keeps a state, and asks for actions after the commit.
+ *
+ * **Example** (What a handler returns)
+ *
+ * ```ts import.meta.vitest
+ * import { DgenServer } from "effect-dgen"
+ *
+ * DgenServer.reply("the answer", { count: 1 })
+ * // => { _tag: "Reply", value: "the answer", state: { count: 1 }, actions: [] }
+ * ```
  *
  * @since 0.1.0
  * @category outcomes
@@ -178,7 +273,114 @@ export const stop = <const State, Server extends string = never>(
 ): Stop<State, Server> => ({ _tag: "Stop", reason, state, actions })
 
 /**
+ * The outcome that keeps a state and asks for the lock: the message's locked handler runs next, outside of any
+ * transaction, and until it ends no other queued message is handled (source document, section 4.4).
+ *
+ * **Example** (Work between two commits)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Layer, Schema } from "effect"
+ * import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
+ *
+ * class Page extends DgenServer.Service<Page>()("Page", {
+ *   state: Schema.Struct({ status: Schema.String, text: Schema.String }),
+ *   messages: { Load: DgenServer.call({ payload: { name: Schema.String }, success: Schema.Int, locks: true }) }
+ * }) {}
+ *
+ * const behaviour = Page.behaviour({
+ *   init: Effect.succeed({ status: "new", text: "" }),
+ *   handlers: { Load: (_, state) => DgenServer.lock({ ...state, status: "loading" }) }
+ * })
+ *
+ * const PageLocked = Page.lockedLayer({
+ *   // here anything may be used: a file, an HTTP client, another server
+ *   Load: ({ name }, state) =>
+ *     Effect.map(
+ *       Effect.promise(() => Promise.resolve(`the text of ${name}`)),
+ *       (text) => DgenServer.reply(text.length, { text, status: `was ${state.status}` })
+ *     )
+ * })
+ *
+ * const program = Effect.gen(function*() {
+ *   const page = yield* Page
+ *   return [yield* page.call("Load", { name: "home" }), yield* page.state]
+ * })
+ *
+ * const TestStore = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+ * const PageLive = Page.layer(behaviour, { lockTimeout: "30 seconds" }).pipe(Layer.provide([PageLocked, TestStore]))
+ * await Effect.runPromise(program.pipe(Effect.provide(PageLive)))
+ * // => [16, { text: "the text of home", status: "was loading" }]
+ * ```
+ *
+ * @since 0.1.0
+ * @category outcomes
+ */
+export const lock = <const State>(state: State): Lock<State> => ({ _tag: "Lock", state })
+
+/**
+ * What a locked handler returns to make its outcome from the state as it is when the lock ends: `apply` is pure, and runs
+ * in the transaction that gives the lock back.
+ *
+ * **Example** (Counting, whatever was counted while the lock was held)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Layer, Schema } from "effect"
+ * import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
+ *
+ * class Tally extends DgenServer.Service<Tally>()("Tally", {
+ *   state: Schema.Int,
+ *   messages: { Add: DgenServer.call({ payload: { by: Schema.Int }, success: Schema.Int, locks: true }) }
+ * }) {}
+ *
+ * const behaviour = Tally.behaviour({
+ *   init: Effect.succeed(100),
+ *   handlers: { Add: (_, total) => DgenServer.lock(total) }
+ * })
+ *
+ * const TallyLocked = Tally.lockedLayer({
+ *   Add: ({ by }) => Effect.succeed(DgenServer.update((total: number) => DgenServer.reply(total + by, total + by)))
+ * })
+ *
+ * const program = Effect.flatMap(Tally, (tally) => tally.call("Add", { by: 10 }))
+ *
+ * const TestStore = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+ * const TallyLive = Tally.layer(behaviour).pipe(Layer.provide([TallyLocked, TestStore]))
+ * await Effect.runPromise(Effect.provide(program, TallyLive))
+ * // => 110
+ * ```
+ *
+ * @since 0.1.0
+ * @category outcomes
+ */
+export const update = <State, Outcome, E = never>(
+  apply: (state: State) => Outcome | Effect.Effect<Outcome, E, Transaction>
+): Update<State, Outcome, E> => ({ _tag: "Update", apply })
+
+/**
  * The first state of a server whose `init` chooses the tuid.
+ *
+ * **Example** (A server that says itself where it lies)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Layer, Schema } from "effect"
+ * import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
+ *
+ * class Cart extends DgenServer.Service<Cart>()("Cart", {
+ *   state: Schema.Struct({ items: Schema.Array(Schema.String) }),
+ *   messages: {}
+ * }) {}
+ *
+ * const behaviour = Cart.behaviour({
+ *   init: ({ tuid }) => Effect.succeed(DgenServer.at(["shop", ...tuid], { items: [] })),
+ *   handlers: {}
+ * })
+ *
+ * const program = Effect.map(Cart.start(behaviour, { tuid: ["cart", 7] }), (cart) => cart.tuid)
+ *
+ * const TestStore = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+ * await Effect.runPromise(program.pipe(Effect.scoped, Effect.provide(TestStore)))
+ * // => ["shop", "cart", 7]
+ * ```
  *
  * @since 0.1.0
  * @category outcomes
@@ -186,160 +388,51 @@ export const stop = <const State, Server extends string = never>(
 export const at = <const State>(tuid: Tuple.Tuple, state: State): At<State> => ({ _tag: "At", tuid, state })
 
 /**
- * How a server runs in this process.
- *
- * @since 0.1.0
- * @category models
- */
-export interface Options {
-  /** Whether this process takes messages off the queue, or only sends. Default: `true`. */
-  readonly consume?: boolean | undefined
-  /** Whether to put the state of `init` over the one that exists. Default: `false`. */
-  readonly reset?: boolean | undefined
-  /** The most messages that one transaction takes, 1 to 1,000; calls run inline only at 1. Default: 1. */
-  readonly consumeK?: number | undefined
-  /** Whether to keep the state in memory while no other process changes it. Default: `true`. */
-  readonly cache?: boolean | undefined
-  /** When the consumer comes back after a crash; it starts over after a commit. Default: exponential, 30 s at most. */
-  readonly restart?: Schedule.Schedule<unknown, unknown> | undefined
-}
-
-/**
- * What any process can do with a server.
- *
- * @since 0.1.0
- * @category models
- */
-export interface Client<M, State> {
-  /**
-   * Sends a message and waits for its answer (source document, section 4.7). A call whose time is over, or that is
-   * interrupted, may still be handled.
-   */
-  readonly call: <T extends D.CallTag<M>>(
-    tag: T,
-    ...args: D.PayloadArgs<D.PayloadOf<M[T]>, [options?: { readonly timeout?: Duration.Input | undefined }]>
-  ) => Effect.Effect<D.SuccessOf<M[T]>, D.ErrorOf<M[T]> | CallError | InvalidOption>
-  /** Sends a message: it is durable when the effect succeeds. */
-  readonly cast: <T extends D.CastTag<M>>(
-    tag: T,
-    ...args: D.PayloadArgs<D.PayloadOf<M[T]>>
-  ) => Effect.Effect<void, CastError>
-  /** Sends messages, all or none, in their order. */
-  readonly castAll: (messages: ReadonlyArray<CastInput<M>>) => Effect.Effect<void, CastError>
-  /** How many messages wait. */
-  readonly queueLength: Effect.Effect<number, BackendError>
-  /** The state in the store; `undefined` where the server was never started. */
-  readonly state: Effect.Effect<State | undefined, StateError | BackendError>
-}
-
-/** A cast's tag and its payload. */
-export type CastInput<M> = {
-  [T in D.CastTag<M>]: [D.PayloadOf<M[T]>] extends [void] ? readonly [tag: T]
-    : readonly [tag: T, payload: D.PayloadOf<M[T]>]
-}[D.CastTag<M>]
-
-/**
- * A server that runs in this process.
- *
- * @since 0.1.0
- * @category models
- */
-export interface Running<M, State> extends Client<M, State> {
-  readonly tuid: Tuple.Tuple
-  /** Like `call`, past the queue. A crash of the handler is answered with `HandlerCrashed`. */
-  readonly priorityCall: Client<M, State>["call"]
-  /** Handles a cast at once, past the queue; one that crashes fails with `HandlerCrashed` and is lost. */
-  readonly priorityCast: <T extends D.CastTag<M>>(
-    tag: T,
-    ...args: D.PayloadArgs<D.PayloadOf<M[T]>>
-  ) => Effect.Effect<void, CastError | HandlerCrashed | ServerStopped | ServerKilled>
-  /** Handles an info message at once, past the queue; one that crashes fails with `HandlerCrashed` and is lost. */
-  readonly info: <T extends D.InfoTag<M>>(
-    tag: T,
-    ...args: D.PayloadArgs<D.PayloadOf<M[T]>>
-  ) => Effect.Effect<void, CastError | HandlerCrashed | ServerStopped | ServerKilled>
-  /**
-   * Ends this process's handle after the transaction in flight and its actions. Calls of the handle that wait, and
-   * later ones, fail with `ServerStopped`. The durable server stays.
-   */
-  readonly stop: (reason?: unknown) => Effect.Effect<void>
-}
-
-/**
- * The pure part of a server: how its state begins and what its messages do.
- *
- * @since 0.1.0
- * @category models
- */
-export interface Behaviour<Self, E> {
-  readonly self: Self
-  readonly error: E
-}
-
-/**
- * The action handlers of a server, as a service.
- *
- * @since 0.1.0
- * @category models
- */
-export interface ActionsOf<in out Name extends string> {
-  readonly "the server's actions need a layer: provide its actionsLayer": Name
-}
-
-/** What running a server needs besides its tenant: its action handlers, if it has actions. */
-export type Needs<A, Name extends string> = [keyof A] extends [never] ? never : ActionsOf<Name>
-
-/**
- * A server's definition: a service, and what starts it.
- *
- * @since 0.1.0
- * @category models
- */
-export interface ServiceClass<Self, Name extends string, State, M, A>
-  extends Context.ServiceClass<Self, Name, Running<M, State>>
-{
-  /** The pure part: `init`, which makes the first state, and a handler for each message. */
-  readonly behaviour: <E = never>(options: {
-    readonly init: D.Init<State, E>
-    readonly handlers: D.Handlers<M, State, Name>
-  }) => Behaviour<Self, E>
-  /** An action for an outcome. */
-  readonly action: <T extends keyof A & string>(
-    tag: T,
-    ...args: D.PayloadArgs<D.PayloadType<D.PayloadSchema<A[T]>>>
-  ) => ActionRequest<Name>
-  /** The action handlers, with whatever services they need. */
-  readonly actionsLayer: <H extends D.ActionHandlers<A, State, any>>(
-    handlers: H & D.ActionHandlers<A, State, any>
-  ) => Layer.Layer<ActionsOf<Name>, never, D.ServicesOf<H>>
-  /** The one server of this name, as a layer; its tuid is `[name]`. */
-  readonly layer: <E>(
-    behaviour: Behaviour<Self, E>,
-    options?: Options
-  ) => Layer.Layer<Self, E | StartError, Tenant | Needs<A, Name>>
-  /** Starts one of many servers of this definition. */
-  readonly start: <E>(
-    behaviour: Behaviour<Self, E>,
-    options: Options & { readonly tuid: Tuple.Tuple }
-  ) => Effect.Effect<Running<M, State>, E | StartError, Scope.Scope | Tenant | Needs<A, Name>>
-  /** A client of a server that others run; the default tuid is `[name]`. */
-  readonly client: (
-    options?: { readonly tuid?: Tuple.Tuple | undefined }
-  ) => Effect.Effect<Client<M, State>, InvalidTuid, Tenant>
-  /** A cast as part of a transaction. */
-  readonly castTx: <T extends D.CastTag<M>>(
-    tag: T,
-    ...args: D.PayloadArgs<D.PayloadOf<M[T]>, [options?: { readonly tuid?: Tuple.Tuple | undefined }]>
-  ) => Effect.Effect<void, InvalidPayload | UnknownMessage | PayloadTooLarge, Transaction>
-  /** Several casts as part of a transaction. */
-  readonly castAllTx: (
-    messages: ReadonlyArray<CastInput<M>>,
-    options?: { readonly tuid?: Tuple.Tuple | undefined }
-  ) => Effect.Effect<void, InvalidPayload | UnknownMessage | PayloadTooLarge, Transaction>
-}
-
-/**
  * Defines a server: its name, its state, its messages and its actions. Extend the class that it returns.
+ *
+ * **Example** (A counter)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Layer, Schema } from "effect"
+ * import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
+ *
+ * class Counter extends DgenServer.Service<Counter>()("Counter", {
+ *   state: Schema.Struct({ count: Schema.Int }),
+ *   messages: {
+ *     Add: DgenServer.cast({ payload: { by: Schema.Int } }),
+ *     Value: DgenServer.call({ success: Schema.Int })
+ *   },
+ *   actions: { Announce: { count: Schema.Int } }
+ * }) {}
+ *
+ * const behaviour = Counter.behaviour({
+ *   init: Effect.succeed({ count: 0 }),
+ *   handlers: {
+ *     Add: ({ by }, state) => {
+ *       const count = state.count + by
+ *       return DgenServer.noReply({ count }, [Counter.action("Announce", { count })])
+ *     },
+ *     Value: (_, state) => DgenServer.reply(state.count, state)
+ *   }
+ * })
+ *
+ * const announced: Array<number> = []
+ * const CounterLive = Counter.layer(behaviour).pipe(
+ *   Layer.provide(Counter.actionsLayer({ Announce: ({ count }) => Effect.sync(() => void announced.push(count)) })),
+ *   Layer.provide(Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer)))
+ * )
+ *
+ * const program = Effect.gen(function*() {
+ *   const counter = yield* Counter
+ *   yield* counter.castAll([["Add", { by: 1 }], ["Add", { by: 2 }]])
+ *   return yield* counter.call("Value")
+ * })
+ *
+ * await Effect.runPromise(Effect.provide(program, CounterLive))
+ * // => 3
+ * announced
+ * // => [1, 3]
+ * ```
  *
  * @since 0.1.0
  * @category definitions
@@ -353,104 +446,5 @@ export const Service = <Self>() =>
 >(
   name: Name,
   options: { readonly state: S; readonly messages: M; readonly actions?: A }
-): ServiceClass<Self, Name, S["Type"], M, A> => {
-  const definition = Definition.model(name, { ...options, actions: options.actions ?? {} })
-  const Base: any = Context.Service<Self, any>()(`effect-dgen/server/${name}`)
-  const ActionsService = Context.Service<any, Model.Effects>(`effect-dgen/server/${name}/actions`)
-  const needsActions = definition.actions.size > 0
-  const effects: Effect.Effect<Model.Effects, never, any> = needsActions
-    ? Effect.service(ActionsService)
-    : Effect.succeed({ actions: new Map() })
-  const start = (behaviour: Model.Behaviour, started: Options & { readonly tuid: Tuple.Tuple }) =>
-    Effect.flatMap(
-      checkOptions(name, started),
-      (checked) =>
-        Effect.flatMap(effects, (handlers) =>
-          Effect.map(Runtime.start(behaviour, handlers, checked), (running) => typedRunning(name, running)))
-    )
-  return Object.assign(Base, {
-    behaviour: (input: any) => makeBehaviour(definition, input),
-    action: (tag: string, payload?: unknown): ActionRequest<Name> => ({ server: name, tag, payload }),
-    actionsLayer: (handlers: Record<string, any>) =>
-      Layer.effect(
-        ActionsService,
-        Effect.map(Effect.context<any>(), (context) => ({
-          actions: new Map(
-            Object.entries(handlers).map(([tag, handler]) => [
-              tag,
-              (payload: unknown, state: unknown) => Effect.provideContext(handler(payload, state), context) as any
-            ])
-          )
-        }))
-      ),
-    layer: (behaviour: Model.Behaviour, started: Options = {}) =>
-      Layer.effect(Base, start(behaviour, { ...started, tuid: [name] }) as any),
-    start,
-    client: (client: { readonly tuid?: Tuple.Tuple } = {}) =>
-      Effect.map(Runtime.client(definition, client.tuid ?? [name]), (made) => typedClient(name, made)),
-    castTx: (tag: string, payload?: unknown, cast: { readonly tuid?: Tuple.Tuple } = {}) =>
-      Runtime.castAllTx(definition, cast.tuid ?? [name], [[tag, payload]]),
-    castAllTx: (messages: any, cast: { readonly tuid?: Tuple.Tuple } = {}) =>
-      Runtime.castAllTx(definition, cast.tuid ?? [name], messages)
-  })
-}
-
-// --- internal ---
-
-const makeBehaviour = (
-  definition: Model.Definition,
-  input: { readonly init: any; readonly handlers: Record<string, Model.Handler> }
-): Model.Behaviour => {
-  const missing = [...definition.messages.keys()].filter((tag) => !Predicate.isFunction(input.handlers[tag]))
-  if (missing.length > 0) throw new TypeError(`${definition.name}: there is no handler for ${missing.join(", ")}`)
-  const init = (options: { readonly tuid: Tuple.Tuple }): Effect.Effect<Model.Initial, unknown, Transaction> =>
-    Effect.map(
-      Predicate.isFunction(input.init) ? input.init(options) : input.init,
-      (first: any) => Predicate.isTagged(first, "At") ? first as any : { tuid: undefined, state: first }
-    )
-  return { definition, init, handlers: new Map(Object.entries(input.handlers)) }
-}
-
-const invalid = (server: string, option: string, problem: string) =>
-  Effect.fail(new InvalidOption({ server, option, problem }))
-
-const checkOptions = (server: string, options: Options & { readonly tuid: Tuple.Tuple }) => {
-  const consumeK = options.consumeK ?? 1
-  if (!Number.isInteger(consumeK) || consumeK < 1 || consumeK > CONSUME_K_LIMIT) {
-    return invalid(server, "consumeK", `must be a whole number from 1 to ${CONSUME_K_LIMIT}, not ${String(consumeK)}`)
-  }
-  for (const option of ["consume", "reset", "cache"] as const) {
-    const value: unknown = options[option]
-    if (value !== undefined && typeof value !== "boolean") {
-      return invalid(server, option, `must be true or false, not ${String(value)}`)
-    }
-  }
-  return Effect.succeed<Model.Options>({
-    tuid: options.tuid,
-    consume: options.consume ?? true,
-    reset: options.reset ?? false,
-    consumeK,
-    cache: options.cache ?? true,
-    restart: options.restart
-  })
-}
-
-const timed = (
-  server: string,
-  run: (tag: string, payload: unknown, timeoutMillis: number) => Effect.Effect<unknown, unknown>
-) =>
-(tag: string, payload?: unknown, options: { readonly timeout?: Duration.Input } = {}) => {
-  const timeout = Duration.fromInput(options.timeout ?? CALL_TIMEOUT_DEFAULT)
-  const millis = timeout._tag === "Some" ? Duration.toMillis(timeout.value) : NaN
-  return millis > 0 && millis <= CALL_TIMEOUT_LIMIT_MILLIS
-    ? run(tag, payload, millis)
-    : invalid(server, "timeout", `must be a duration above zero, at most 24 hours, not ${String(options.timeout)}`)
-}
-
-const typedClient = (server: string, client: Model.Client) => ({ ...client, call: timed(server, client.call) })
-
-const typedRunning = (server: string, running: Model.Running) => ({
-  ...running,
-  call: timed(server, running.call),
-  priorityCall: timed(server, running.priorityCall)
-})
+): ServiceClass<Self, Name, S["Type"], M, A> =>
+  Services.make(Definition.model(name, { ...options, actions: options.actions ?? {} })) as any

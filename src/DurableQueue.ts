@@ -1,24 +1,31 @@
 /**
- * A durable first-in-first-out queue: what a server's messages lie in. All operations are transaction effects, so that
- * a push or a take commits with whatever else its transaction writes.
+ * A durable first-in-first-out queue with its dead letters: what a server's messages lie in. All operations are
+ * transaction effects, so that a push or a take commits with whatever else its transaction writes.
  *
  * Items are ordered by the commits that pushed them, and within one commit by the order of the pushes. Pushes never
  * conflict with each other, nor with a consumer; two consumers that take the same item conflict, and one of them runs
- * again. An item can be up to 5 MB: longer ones fail with `BackendError` before anything is written.
+ * again. A server's queue is named by the server's `queue`; what you push there yourself must be messages of that
+ * server, so for sending use `cast` and `castTx`, and this module for looking and for its dead letters.
  *
  * @since 0.1.0
  */
+import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
-import type { KeyValue } from "./Backend.ts"
-import * as Keys from "./internal/keys.ts"
-import type { ServerKeys } from "./internal/server/layout.ts"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import { InvalidArgument } from "./BackendError.ts"
+import * as DeadLetters from "./internal/queue/deadLetters.ts"
+import * as Envelopes from "./internal/queue/envelope.ts"
+import * as Pieces from "./internal/queue/pieces.ts"
+import * as Queue from "./internal/queue/queue.ts"
+import { isLocated, keysOf, type Located, type QueueKeys } from "./internal/queue/queueKeys.ts"
 import type { TransactionState } from "./internal/transactionState.ts"
-import { type Armed, watchKey } from "./internal/watching.ts"
-import { Transaction } from "./Transaction.ts"
-import * as Tuple from "./Tuple.ts"
+import { changesOf, watchKey } from "./internal/watching.ts"
+import { Transaction, type Watch } from "./Transaction.ts"
 
-/** A piece of a long item: below a value's limit. */
-const PIECE_BYTES = 90_000
+/** So many items fit a transaction that takes or lists them. */
+const LIMIT_DEFAULT = 100
+const LIMIT_LIMIT = 1_000
 
 /**
  * A queue, as a server names it.
@@ -26,32 +33,83 @@ const PIECE_BYTES = 90_000
  * @since 0.1.0
  * @category models
  */
-export interface DurableQueue {
-  readonly keys: ServerKeys
-}
+export interface DurableQueue extends Located {}
 
 /**
- * An item that was taken, or looked at: `stamp` tells it from all others and orders them.
+ * An item that was taken: `id` tells it from all others of its queue, and later items have greater ones; `attempts` is
+ * how often handling it has failed.
  *
  * @since 0.1.0
  * @category models
  */
 export interface Item {
-  readonly stamp: Tuple.Versionstamp
+  readonly id: string
+  readonly attempts: number
   readonly bytes: Uint8Array
-  readonly keys: ReadonlyArray<Uint8Array>
 }
 
-const counter = (amount: number): Uint8Array => {
-  const bytes = new Uint8Array(8)
-  new DataView(bytes.buffer).setBigInt64(0, BigInt(amount), true)
-  return bytes
+/**
+ * A message that was taken off the queue because handling it failed too often (source document, section 5): its tag and
+ * payload (as plain data; `undefined` when the bytes cannot be read), how often it was tried, when it died, and why.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface DeadLetter {
+  readonly id: string
+  readonly tag: string | undefined
+  readonly payload: unknown
+  readonly attempts: number
+  readonly at: DateTime.Utc
+  readonly cause: string
+  readonly bytes: Uint8Array
 }
 
-const readCounter = (bytes: Uint8Array | undefined): bigint =>
-  bytes === undefined || bytes.length !== 8
-    ? 0n
-    : new DataView(bytes.buffer, bytes.byteOffset).getBigInt64(0, true)
+/**
+ * There is no dead letter of that id in the queue. Nothing was written.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class DeadLetterNotFound
+  extends Schema.TaggedError<DeadLetterNotFound>("effect-dgen/DurableQueue/DeadLetterNotFound")("DeadLetterNotFound", {
+    id: Schema.String
+  })
+{
+  override get message(): string {
+    return `there is no dead letter ${this.id}: it was requeued or deleted, or it is another queue's. List them again`
+  }
+}
+
+const using = <A, E>(
+  queue: DurableQueue,
+  use: (state: TransactionState, keys: QueueKeys) => Effect.Effect<A, E>
+): Effect.Effect<A, E, Transaction> =>
+  Effect.flatMap(Transaction, (state) => {
+    if (isLocated(queue)) return use(state, keysOf(queue, state.prefix))
+    state.fail(new InvalidArgument({ message: "DurableQueue: the first argument must be a queue of a server" }))
+    return Effect.die(state.failure)
+  })
+
+/** Runs what only writes; what is refused fails the try. */
+const writing = (
+  queue: DurableQueue,
+  use: (state: TransactionState, keys: QueueKeys) => void
+): Effect.Effect<void, never, Transaction> =>
+  using(queue, (state, keys) => {
+    use(state, keys)
+    return state.failure === undefined ? Effect.void : Effect.die(state.failure)
+  })
+
+const checkLimit = (state: TransactionState, operation: string, limit: number): boolean => {
+  if (Number.isInteger(limit) && limit >= 1 && limit <= LIMIT_LIMIT) return true
+  state.fail(
+    new InvalidArgument({
+      message: `DurableQueue.${operation}: the limit must be a whole number from 1 to ${LIMIT_LIMIT}, not ${limit}`
+    })
+  )
+  return false
+}
 
 /**
  * Adds items at the end, in their order.
@@ -63,84 +121,12 @@ export const pushAll = (
   queue: DurableQueue,
   items: ReadonlyArray<Uint8Array>
 ): Effect.Effect<void, never, Transaction> =>
-  Effect.flatMap(Transaction, (state) => {
-    for (const item of items) push(state, queue.keys, item)
-    if (items.length > 0) state.add(queue.keys.push, counter(items.length))
-    return state.failure === undefined ? Effect.void : Effect.die(state.failure)
-  })
-
-const push = (state: TransactionState, keys: ServerKeys, item: Uint8Array): void => {
-  const stamp = Tuple.Versionstamp.incomplete(state.nextUserVersion() & 0xffff)
-  const pieces = Math.max(1, Math.ceil(item.length / PIECE_BYTES))
-  for (let i = 0; i < pieces; i++) {
-    const { bytes, position } = Tuple.packVersionstamped([stamp, i, pieces], keys.items)
-    state.setVersionstampedKey(bytes, position, item.subarray(i * PIECE_BYTES, (i + 1) * PIECE_BYTES))
-  }
-}
-
-/**
- * The first items, at most `limit`, oldest first, without taking them. By snapshot: looking conflicts with nobody.
- *
- * @since 0.1.0
- * @category taking
- */
-export const peek = (
-  queue: DurableQueue,
-  limit: number
-): Effect.Effect<ReadonlyArray<Item>, never, Transaction> =>
-  Effect.flatMap(Transaction, (state) => {
-    const { begin, end } = Tuple.range([], queue.keys.items)
-    const look = (rows: number): Effect.Effect<ReadonlyArray<Item>> =>
-      Effect.flatMap(state.getRange(begin, end, { limit: rows, snapshot: true }), (found) => {
-        const items = assemble(queue.keys, found, limit)
-        // a long item can need more rows than were asked for: ask again, for twice as many
-        return items.length >= Math.min(limit, 1) || found.length < rows ? Effect.succeed(items) : look(rows * 2)
-      })
-    return look(limit)
-  })
-
-/** The whole items among rows, at most `limit`. */
-const assemble = (keys: ServerKeys, rows: ReadonlyArray<KeyValue>, limit: number): Array<Item> => {
-  const items: Array<Item> = []
-  for (let at = 0; at < rows.length && items.length < limit;) {
-    const [stamp, , counted] = Tuple.unpack(rows[at]!.key, keys.items.length) as [Tuple.Versionstamp, number, number]
-    const pieces = Math.max(1, counted)
-    const own = rows.slice(at, at + pieces)
-    if (own.length < pieces) break
-    items.push({
-      stamp,
-      keys: own.map((row) => row.key),
-      bytes: pieces === 1 ? own[0]!.value : Keys.concatAll(own.map((row) => row.value))
-    })
-    at += pieces
-  }
-  return items
-}
-
-/**
- * Takes items that a `peek` of the same transaction showed. Each is cleared by its own key and is a read conflict, so
- * that two consumers never take one item.
- *
- * @since 0.1.0
- * @category taking
- */
-export const take = (
-  queue: DurableQueue,
-  items: ReadonlyArray<Item>
-): Effect.Effect<void, never, Transaction> =>
-  Effect.flatMap(Transaction, (state) => {
-    for (const item of items) {
-      for (const key of item.keys) {
-        state.addReadConflict(Keys.single(key))
-        state.clear(key)
-      }
-    }
-    if (items.length > 0) state.add(queue.keys.pop, counter(items.length))
-    return state.failure === undefined ? Effect.void : Effect.die(state.failure)
+  writing(queue, (state, keys) => {
+    for (const item of items) Queue.push(state, keys, item)
   })
 
 /**
- * Takes the first items, at most `limit`, oldest first.
+ * Takes the first items, at most `limit` (1 to 1,000), oldest first.
  *
  * @since 0.1.0
  * @category taking
@@ -149,7 +135,17 @@ export const consume = (
   queue: DurableQueue,
   limit: number
 ): Effect.Effect<ReadonlyArray<Item>, never, Transaction> =>
-  Effect.tap(peek(queue, limit), (items) => take(queue, items))
+  using(queue, (state, keys) =>
+    checkLimit(state, "consume", limit)
+      ? Effect.map(Queue.peek(state, keys, limit), (items) => {
+        Queue.take(state, keys, items)
+        return items.map(({ attempts, message, stamp }): Item => ({
+          id: Pieces.stampText(stamp),
+          attempts,
+          bytes: message
+        }))
+      })
+      : Effect.die(state.failure))
 
 /**
  * How many items wait. By snapshot: it conflicts with nobody.
@@ -157,37 +153,179 @@ export const consume = (
  * @since 0.1.0
  * @category looking
  */
-export const length = (queue: DurableQueue): Effect.Effect<number, never, Transaction> =>
-  Effect.flatMap(Transaction, (state) =>
-    Effect.zipWith(
-      state.get(queue.keys.push, true),
-      state.get(queue.keys.pop, true),
-      (pushed, popped) => Number(readCounter(pushed) - readCounter(popped))
-    ))
+export const length = (queue: DurableQueue): Effect.Effect<number, never, Transaction> => using(queue, Queue.length)
 
 /**
- * A watch that fires when something is pushed. Make it in a transaction that writes nothing: it is a read conflict.
+ * A watch that fires when something is pushed, armed when this transaction commits: await its `changed` afterwards.
+ * Make it in a transaction that writes nothing, because a watch is a read conflict.
  *
  * @since 0.1.0
  * @category looking
  */
-export const watchPush = (queue: DurableQueue): Effect.Effect<Armed, never, Transaction> =>
-  Effect.map(Transaction, (state) => watchKey(state, queue.keys.push))
+export const watchPush = (queue: DurableQueue): Effect.Effect<Watch, never, Transaction> =>
+  using(queue, (state, keys) => Effect.sync(() => changesOf(watchKey(state, keys.push))))
 
-const delete_ = (queue: DurableQueue): Effect.Effect<void, never, Transaction> =>
-  Effect.map(Transaction, (state) => {
-    const { begin, end } = Tuple.range([], queue.keys.items)
-    state.clearRange(begin, end)
-    state.clear(queue.keys.push)
-    state.clear(queue.keys.pop)
-  })
+const delete_ = (queue: DurableQueue): Effect.Effect<void, never, Transaction> => writing(queue, Queue.remove)
 
 export {
   /**
-   * Removes all items and the counters.
+   * Removes all items, dead letters and counters.
    *
    * @since 0.1.0
    * @category deleting
    */
   delete_ as delete
 }
+
+/**
+ * The first dead letters, at most `limit` (1 to 1,000, default 100), in the order in which they died, after the one with
+ * the id `after` if it is given. By snapshot: looking conflicts with nobody.
+ *
+ * **Example** (A message that cannot be handled)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Layer, Logger, Schema } from "effect"
+ * import { DgenServer, DurableQueue, MemoryBackend, Tenant } from "effect-dgen"
+ *
+ * class Parser extends DgenServer.Service<Parser>()("Parser", {
+ *   state: Schema.Array(Schema.Int),
+ *   messages: { Parse: DgenServer.call({ payload: { text: Schema.String } }) }
+ * }) {}
+ *
+ * const behaviour = Parser.behaviour({
+ *   init: Effect.succeed([]),
+ *   // JSON.parse throws
+ *   handlers: { Parse: ({ text }, parsed) => DgenServer.reply(undefined, [...parsed, JSON.parse(text)]) }
+ * })
+ *
+ * const program = Effect.gen(function*() {
+ *   const parser = yield* Parser.start(behaviour, { tuid: ["Parser"], deadLetterThreshold: 2 })
+ *   const error = yield* Effect.flip(parser.call("Parse", { text: "one" }))
+ *   const letters = yield* Tenant.transact(DurableQueue.peekDeadLetters(Parser.queue()))
+ *   return [error._tag, letters.map(({ attempts, payload, tag }) => ({ tag, payload, attempts }))]
+ * })
+ *
+ * const TestStore = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+ * await Effect.runPromise(program.pipe(Effect.scoped, Effect.provide([TestStore, Logger.layer([])])))
+ * // => ["DeadLettered", [{ tag: "Parse", payload: { text: "one" }, attempts: 2 }]]
+ * ```
+ *
+ * @since 0.1.0
+ * @category dead letters
+ */
+export const peekDeadLetters = (
+  queue: DurableQueue,
+  options: { readonly limit?: number | undefined; readonly after?: string | undefined } = {}
+): Effect.Effect<ReadonlyArray<DeadLetter>, never, Transaction> =>
+  using(queue, (state, keys) => {
+    const limit = options.limit ?? LIMIT_DEFAULT
+    return checkLimit(state, "peekDeadLetters", limit)
+      ? Effect.map(DeadLetters.peek(state, keys, limit, options.after), (rows) => rows.map(deadLetterOf))
+      : Effect.die(state.failure)
+  })
+
+const deadLetterOf = (row: DeadLetters.DeadRow): DeadLetter => {
+  const envelope = Result.getOrUndefined(Envelopes.decode(row.message))
+  return {
+    id: row.id,
+    tag: envelope?.tag,
+    payload: envelope?.payload,
+    attempts: row.attempts,
+    at: DateTime.makeUnsafe(row.millis),
+    cause: row.cause,
+    bytes: row.message
+  }
+}
+
+/**
+ * How many dead letters there are. By snapshot: it conflicts with nobody.
+ *
+ * @since 0.1.0
+ * @category dead letters
+ */
+export const deadLetterCount = (queue: DurableQueue): Effect.Effect<number, never, Transaction> =>
+  using(queue, (state, keys) => Queue.count(state, keys.deadCount))
+
+/**
+ * Moves a dead letter back to the end of the queue, with no attempts behind it, for when the cause is fixed. Fails with
+ * `DeadLetterNotFound`.
+ *
+ * **Example** (Handling it when the handler is mended)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Layer, Logger, Schema } from "effect"
+ * import { DgenServer, DurableQueue, MemoryBackend, Tenant } from "effect-dgen"
+ *
+ * class Parser extends DgenServer.Service<Parser>()("Parser", {
+ *   state: Schema.Array(Schema.Int),
+ *   messages: { Parse: DgenServer.call({ payload: { text: Schema.String } }) }
+ * }) {}
+ *
+ * const parsing = (parse: (text: string) => number) =>
+ *   Parser.behaviour({
+ *     init: Effect.succeed([]),
+ *     handlers: { Parse: ({ text }, parsed) => DgenServer.reply(undefined, [...parsed, parse(text)]) }
+ *   })
+ *
+ * const program = Effect.gen(function*() {
+ *   const options = { tuid: ["Parser"], deadLetterThreshold: 1 }
+ *   const broken = Parser.start(parsing((text) => JSON.parse(text)), options)
+ *   yield* Effect.scoped(Effect.flatMap(broken, (parser) => Effect.flip(parser.call("Parse", { text: "one" }))))
+ *
+ *   const queue = Parser.queue()
+ *   const [letter] = yield* Tenant.transact(DurableQueue.peekDeadLetters(queue))
+ *   yield* Tenant.transact(DurableQueue.requeueDeadLetter(queue, letter!.id))
+ *
+ *   const parser = yield* Parser.start(parsing((text) => text.length), options)
+ *   yield* parser.call("Parse", { text: "twelve" })
+ *   return yield* parser.state
+ * })
+ *
+ * const TestStore = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+ * await Effect.runPromise(program.pipe(Effect.scoped, Effect.provide([TestStore, Logger.layer([])])))
+ * // => [3, 6]
+ * ```
+ *
+ * @since 0.1.0
+ * @category dead letters
+ */
+export const requeueDeadLetter = (
+  queue: DurableQueue,
+  id: string
+): Effect.Effect<void, DeadLetterNotFound, Transaction> =>
+  using(
+    queue,
+    (state, keys) =>
+      Effect.flatMap(
+        DeadLetters.requeue(state, keys, id),
+        (found) => found ? Effect.void : Effect.fail(new DeadLetterNotFound({ id: String(id) }))
+      )
+  )
+
+/**
+ * Removes a dead letter for good. Fails with `DeadLetterNotFound`.
+ *
+ * @since 0.1.0
+ * @category dead letters
+ */
+export const deleteDeadLetter = (
+  queue: DurableQueue,
+  id: string
+): Effect.Effect<void, DeadLetterNotFound, Transaction> =>
+  using(
+    queue,
+    (state, keys) =>
+      Effect.flatMap(
+        DeadLetters.remove(state, keys, id),
+        (row) => row === undefined ? Effect.fail(new DeadLetterNotFound({ id: String(id) })) : Effect.void
+      )
+  )
+
+/**
+ * Removes all dead letters for good.
+ *
+ * @since 0.1.0
+ * @category dead letters
+ */
+export const purgeDeadLetters = (queue: DurableQueue): Effect.Effect<void, never, Transaction> =>
+  writing(queue, DeadLetters.purge)

@@ -10,7 +10,36 @@ import { Backend } from "./Backend.ts"
 import { make, makeStore } from "./internal/memoryStore.ts"
 
 /**
- * A store of its own for each time the layer is built.
+ * An empty store. Each time the layer is built it is a store of its own, which is gone when the layer's scope closes.
+ * Building it requires nothing and cannot fail.
+ *
+ * **Example** (A server in a test)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Layer, Schema } from "effect"
+ * import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
+ *
+ * class Names extends DgenServer.Service<Names>()("Names", {
+ *   state: Schema.Array(Schema.String),
+ *   messages: { Add: DgenServer.call({ payload: { name: Schema.String }, success: Schema.Int }) }
+ * }) {}
+ *
+ * const NamesLive = Names.layer(Names.behaviour({
+ *   init: Effect.succeed([]),
+ *   handlers: {
+ *     Add: ({ name }, names) => DgenServer.reply(names.length + 1, [...names, name])
+ *   }
+ * }))
+ *
+ * const program = Effect.gen(function*() {
+ *   const names = yield* Names
+ *   return [yield* names.call("Add", { name: "Ada" }), yield* names.call("Add", { name: "Joe" }), yield* names.state]
+ * })
+ *
+ * const TestStore = Tenant.layer(["test"]).pipe(Layer.provide(MemoryBackend.layer))
+ * await Effect.runPromise(program.pipe(Effect.provide(NamesLive.pipe(Layer.provide(TestStore)))))
+ * // => [1, 2, ["Ada", "Joe"]]
+ * ```
  *
  * @since 0.1.0
  * @category layers

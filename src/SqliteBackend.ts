@@ -74,9 +74,33 @@ const release = (shared: Shared): Effect.Effect<void> =>
   })
 
 /**
- * The backend of a file, made when it does not exist. Fails with `BackendError`: `InvalidArgument` for a folder that
- * does not exist and for `":memory:"` (use `MemoryBackend`), `ForeignDatabase`, `NewerFormat`, `ReadOnly`, `DiskFull` or
- * `Corrupt`, each of which says what to do and changed nothing.
+ * The backend of a file, made when it does not exist; a relative `filename` begins at the working directory. Layers of
+ * one file in one process share its connection, and the last one closes it when its commits are on the disk.
+ *
+ * Fails with `BackendError`: `InvalidArgument` for a folder that does not exist and for `":memory:"` (use
+ * `MemoryBackend`), `ForeignDatabase`, `NewerFormat`, `ReadOnly`, `DiskFull` or `Corrupt`, each of which says what to
+ * do and changed nothing; `Unavailable` when another process held the file's lock for five seconds.
+ *
+ * **Example** (What was written is there when the file is opened again)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Layer } from "effect"
+ * import { SqliteBackend, Tenant, Transaction } from "effect-dgen"
+ * import * as fs from "node:fs"
+ * import * as os from "node:os"
+ * import * as path from "node:path"
+ *
+ * const folder = fs.mkdtempSync(path.join(os.tmpdir(), "docs-"))
+ * const store = Tenant.layer(["docs"]).pipe(
+ *   Layer.provide(SqliteBackend.layer({ filename: path.join(folder, "app.db") }))
+ * )
+ *
+ * await Effect.runPromise(Tenant.transact(Transaction.set(["k"], Uint8Array.of(1))).pipe(Effect.provide(store)))
+ * await Effect.runPromise(Tenant.transact(Transaction.get(["k"])).pipe(Effect.provide(store)))
+ * // => Uint8Array.of(1)
+ *
+ * fs.rmSync(folder, { recursive: true })
+ * ```
  *
  * @since 0.1.0
  * @category layers
@@ -106,7 +130,8 @@ export const layer = (options: { readonly filename: string }): Layer.Layer<Backe
         commitCanBeUnknown: false,
         begin: session.begin,
         directory: Directory.make(session.begin),
-        signals: store.signals
+        signals: store.signals,
+        advance: (version) => Effect.sync(() => store.store.advance(Number(version)))
       })
     })
   )

@@ -106,6 +106,22 @@ class SubspaceImpl implements Subspace {
  *
  * Throws a `TupleError` if the prefix is neither, and wherever `Tuple.pack` does.
  *
+ * **Example** (Keys of one subject)
+ *
+ * ```ts import.meta.vitest
+ * import { Subspace } from "effect-dgen"
+ *
+ * const users = Subspace.make(["users"])
+ * const ada = users.sub("ada")
+ *
+ * ada.unpack(ada.pack(["age"]))
+ * // => ["age"]
+ * users.unpack(ada.pack(["age"]))
+ * // => ["ada", "age"]
+ * users.contains(Subspace.make(["groups"]).pack([1]))
+ * // => false
+ * ```
+ *
  * @since 0.1.0
  * @category constructors
  */

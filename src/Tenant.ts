@@ -16,13 +16,16 @@ import { Backend } from "./Backend.ts"
 import { BackendError, InvalidArgument } from "./BackendError.ts"
 import { Calls } from "./internal/calls.ts"
 import { processPrefix } from "./internal/layout.ts"
+import { Presence } from "./internal/presence.ts"
+import { Pushes } from "./internal/pushes.ts"
 import { Slots } from "./internal/slots.ts"
 import { transact as run } from "./internal/transact.ts"
 import type { Transaction } from "./Transaction.ts"
 import * as Tuple from "./Tuple.ts"
 
 /**
- * Where transactions run.
+ * Where transactions run: a directory path of a backend. Programs get it from `Tenant.layer` and name it in their
+ * requirements; its fields are for the library.
  *
  * @since 0.1.0
  * @category services
@@ -38,6 +41,10 @@ export class Tenant extends Context.Service<Tenant, {
   readonly definitions: Map<string, object>
   /** The calls of this layer that wait for an answer. */
   readonly calls: Calls
+  /** What this layer keeps in the store for itself. */
+  readonly presence: Presence
+  /** The pushes of this layer: those that come at the same time share a transaction. */
+  readonly pushes: Pushes
   /** Closes with the layer: what runs in the background for the tenant ends then. */
   readonly scope: Scope.Scope
 }>()("effect-dgen/Tenant") {}
@@ -66,8 +73,32 @@ const checkPath = (operation: string, path: ReadonlyArray<string>): Effect.Effec
 }
 
 /**
- * The tenant of a directory path, made when it does not exist. Fails with `BackendError` when the path is empty or
- * the store fails.
+ * The tenant of a directory path, made when it does not exist: one or more non-empty strings. Requires a `Backend`.
+ * Fails with `BackendError`: `InvalidArgument` when the path cannot be used, or what the store fails with (source
+ * document, section 3).
+ *
+ * Layers of one path on one store share its keys; two paths share none, also where one begins with the other. When the
+ * layer's scope closes, its calls that wait fail with `ServerStopped`.
+ *
+ * **Example** (Two tenants on one store)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Layer } from "effect"
+ * import { MemoryBackend, Tenant, Transaction } from "effect-dgen"
+ *
+ * const write = Tenant.transact(Transaction.set(["k"], Uint8Array.of(1)))
+ * const read = Tenant.transact(Transaction.get(["k"]))
+ *
+ * const program = Effect.gen(function*() {
+ *   yield* Effect.provide(write, Tenant.layer(["docs", "a"]))
+ *   const a = yield* Effect.provide(read, Tenant.layer(["docs", "a"]))
+ *   const b = yield* Effect.provide(read, Tenant.layer(["docs", "b"]))
+ *   return [a, b]
+ * })
+ *
+ * await Effect.runPromise(Effect.provide(program, MemoryBackend.layer))
+ * // => [Uint8Array.of(1), undefined]
+ * ```
  *
  * @since 0.1.0
  * @category layers
@@ -83,15 +114,31 @@ export const layer = (path: ReadonlyArray<string>): Layer.Layer<Tenant, BackendE
       const slots = backend.commitCanBeUnknown
         ? new Slots(Tuple.pack(["slot"], processPrefix(prefix, instance)))
         : undefined
-      const calls = yield* Calls.make({ backend, prefix, slots }, instance)
-      const scope = yield* Scope.Scope
-      return Tenant.of({ path: [...path], backend, prefix, slots, instance, definitions: new Map(), calls, scope })
+      const presence = yield* Presence.make({ backend, prefix, slots }, instance)
+      const calls = yield* Calls.make({ backend, prefix, slots, presence }, instance)
+      const pushes = yield* Pushes.make({ backend, prefix, slots, presence, calls })
+      return Tenant.of({
+        path: [...path],
+        backend,
+        prefix,
+        slots,
+        instance,
+        definitions: new Map(),
+        calls,
+        presence,
+        pushes,
+        scope: yield* Scope.Scope
+      })
     })
   )
 
 /**
- * Runs a transaction effect as one atomic, durable commit. Fails with what the effect fails with, and then nothing was
- * written, or with `BackendError`. An interruption before the commit leaves nothing; a commit that began is waited for.
+ * Runs a transaction effect as one atomic, durable commit. Requires a `Tenant`. Fails with what the effect fails with,
+ * and then nothing was written, or with `BackendError`. An interruption before the commit leaves nothing; a commit that
+ * began is waited for.
+ *
+ * The effect runs again when it conflicts, so it may run many times; only the last run counts. One run may take 5
+ * seconds, and no new one begins 30 seconds after the first: it then fails with the error of the last run.
  *
  * **Example** (Counting)
  *
@@ -121,8 +168,23 @@ export const transact = <A, E>(
 ): Effect.Effect<A, E | BackendError, Tenant> => Effect.flatMap(Tenant, (tenant) => run(tenant, effect))
 
 /**
- * Removes a path with everything under it: keys, servers, jobs and paths below. Succeeds with whether there was one.
- * Stop what runs there first: what still runs loses its state.
+ * Removes a path with everything under it: keys, servers, and paths below. Requires a `Backend`. Succeeds with whether
+ * there was one; fails with `BackendError`. Stop what runs there first: what still runs loses its state.
+ *
+ * **Example** (Removing what lies below a path)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Layer } from "effect"
+ * import { MemoryBackend, Tenant, Transaction } from "effect-dgen"
+ *
+ * const program = Effect.gen(function*() {
+ *   yield* Effect.provide(Tenant.transact(Transaction.set(["k"], Uint8Array.of(1))), Tenant.layer(["docs", "a"]))
+ *   return [yield* Tenant.remove(["docs"]), yield* Tenant.remove(["docs"])]
+ * })
+ *
+ * await Effect.runPromise(Effect.provide(program, MemoryBackend.layer))
+ * // => [true, false]
+ * ```
  *
  * @since 0.1.0
  * @category running

@@ -13,16 +13,16 @@
  * @since 0.1.0
  */
 import * as Context from "effect/Context"
-import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import { type BackendError, InvalidArgument } from "./BackendError.ts"
 import { userKey, userPrefix } from "./internal/layout.ts"
 import type { TransactionState } from "./internal/transactionState.ts"
+import { changesOf, watchKey } from "./internal/watching.ts"
 import * as Tuple from "./Tuple.ts"
 
 /**
- * The one service that a transaction effect may require. Only `Tenant.transact` provides it.
+ * The one service that a transaction effect may require. Only `Tenant.transact` provides it, and a server to its
+ * handlers. Use it as a requirement; its fields are for the library.
  *
  * @since 0.1.0
  * @category services
@@ -111,8 +111,26 @@ const write = (
   })
 
 /**
- * The value of a key, or `undefined`. With `snapshot: true` a later change of the key by others does not make this
- * transaction conflict.
+ * The value of a key, or `undefined`; what this transaction wrote before is seen. A later change of the key by another
+ * transaction makes this one conflict, and run again; with `snapshot: true` it does not.
+ *
+ * **Example** (Reading one's own write)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Layer } from "effect"
+ * import { MemoryBackend, Tenant, Transaction } from "effect-dgen"
+ *
+ * const store = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+ *
+ * const program = Tenant.transact(Effect.gen(function*() {
+ *   const before = yield* Transaction.get(["colour"])
+ *   yield* Transaction.set(["colour"], Uint8Array.of(7))
+ *   return [before, yield* Transaction.get(["colour"])]
+ * }))
+ *
+ * await Effect.runPromise(Effect.provide(program, store))
+ * // => [undefined, Uint8Array.of(7)]
+ * ```
  *
  * @since 0.1.0
  * @category reading
@@ -121,10 +139,39 @@ export const get = (
   key: Tuple.Tuple,
   options?: { readonly snapshot?: boolean | undefined }
 ): Effect.Effect<Uint8Array | undefined, never, Transaction> =>
-  withKey("Transaction.get", key, (state, packed) => state.get(packed, options?.snapshot ?? false))
+  withKey("Transaction.get", key, (state, packed) => {
+    const read = state.get(packed, options?.snapshot ?? false)
+    return Effect.map(read, (value) => value === undefined ? undefined : copy(value))
+  })
+
+/** The store may keep what it gave: whoever has a copy may change it. */
+const copy = (value: Uint8Array): Uint8Array => new Uint8Array(value)
 
 /**
- * The keys and values of a range, in the order of the tuples: at most `limit` of them, from the end with `reverse`.
+ * The keys and values of a range, in the order of the tuples: at most `limit` of them (all, when there is none), from
+ * the end with `reverse`. What this transaction wrote before is seen. A later change within what was read, a key that
+ * is added there too, makes this transaction conflict; with `snapshot: true` it does not.
+ *
+ * **Example** (The last key of a subject)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Layer } from "effect"
+ * import { MemoryBackend, Tenant, Transaction } from "effect-dgen"
+ *
+ * const store = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+ *
+ * const program = Tenant.transact(Effect.gen(function*() {
+ *   for (const hour of [9, 11, 10]) yield* Transaction.set(["visits", hour], Uint8Array.of(1))
+ *   yield* Transaction.set(["visitors", 1], Uint8Array.of(1))
+ *   const all = yield* Transaction.getRange(["visits"])
+ *   const last = yield* Transaction.getRange(["visits"], { limit: 1, reverse: true })
+ *   const early = yield* Transaction.getRange({ begin: ["visits", 9], end: ["visits", 10] })
+ *   return [all, last, early].map((rows) => rows.map((row) => row.key[1]))
+ * }))
+ *
+ * await Effect.runPromise(Effect.provide(program, store))
+ * // => [[9, 10, 11], [11], [9]]
+ * ```
  *
  * @since 0.1.0
  * @category reading
@@ -143,7 +190,7 @@ export const getRange = (
     const offset = userPrefix(state.prefix).length
     return Effect.map(
       state.getRange(bounds.begin, bounds.end, options),
-      (rows) => rows.map((row): KeyValue => ({ key: Tuple.unpack(row.key, offset), value: row.value }))
+      (rows) => rows.map((row): KeyValue => ({ key: Tuple.unpack(row.key, offset), value: copy(row.value) }))
     )
   })
 
@@ -159,7 +206,8 @@ const packRange = (state: TransactionState, operation: string, range: Range) => 
 }
 
 /**
- * Writes a value: at most 100,000 bytes.
+ * Writes a value, over the one that was there. A key may have 9,936 bytes as it is packed under the tenant, a value
+ * 100,000; more ends the transaction with `BackendError` (`KeyTooLarge`, `ValueTooLarge`) before anything is written.
  *
  * @since 0.1.0
  * @category writing
@@ -168,7 +216,7 @@ export const set = (key: Tuple.Tuple, value: Uint8Array): Effect.Effect<void, ne
   write("Transaction.set", key, value, (state, packed, bytes) => state.set(packed, bytes))
 
 /**
- * Removes a key.
+ * Removes a key. Nothing happens where there is none.
  *
  * @since 0.1.0
  * @category writing
@@ -180,7 +228,26 @@ export const clear = (key: Tuple.Tuple): Effect.Effect<void, never, Transaction>
   })
 
 /**
- * Removes all keys of a range. Its cost does not depend on how many there are.
+ * Removes all keys of a range, without reading them. Its size in the transaction does not depend on how many there are.
+ *
+ * **Example** (Removing a subject)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Layer } from "effect"
+ * import { MemoryBackend, Tenant, Transaction } from "effect-dgen"
+ *
+ * const store = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+ *
+ * const program = Tenant.transact(Effect.gen(function*() {
+ *   for (const hour of [9, 10, 11]) yield* Transaction.set(["visits", hour], Uint8Array.of(1))
+ *   yield* Transaction.set(["visitors", 1], Uint8Array.of(1))
+ *   yield* Transaction.clearRange(["visits"])
+ *   return (yield* Transaction.getRange([])).map((row) => row.key)
+ * }))
+ *
+ * await Effect.runPromise(Effect.provide(program, store))
+ * // => [["visitors", 1]]
+ * ```
  *
  * @since 0.1.0
  * @category writing
@@ -194,8 +261,28 @@ export const clearRange = (range: Range): Effect.Effect<void, never, Transaction
   })
 
 /**
- * Adds to a counter: a signed 64-bit little-endian integer that wraps, zero when missing. Additions of several
- * transactions do not conflict with each other.
+ * Adds to a counter: a signed 64-bit little-endian integer that wraps, zero when missing. `amount` is a safe integer or
+ * a `bigint`. Additions of several transactions do not conflict with each other.
+ *
+ * **Example** (Counting without conflicts)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Layer } from "effect"
+ * import { MemoryBackend, Tenant, Transaction } from "effect-dgen"
+ *
+ * const store = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+ *
+ * const visit = Tenant.transact(Transaction.add(["visits"], 1))
+ *
+ * const program = Effect.gen(function*() {
+ *   yield* Effect.all(Array.from({ length: 50 }, () => visit), { concurrency: "unbounded" })
+ *   const bytes = yield* Tenant.transact(Transaction.get(["visits"]))
+ *   return new DataView(bytes!.buffer, bytes!.byteOffset).getBigInt64(0, true)
+ * })
+ *
+ * await Effect.runPromise(Effect.provide(program, store))
+ * // => 50n
+ * ```
  *
  * @since 0.1.0
  * @category writing
@@ -213,8 +300,29 @@ export const add = (key: Tuple.Tuple, amount: number | bigint): Effect.Effect<vo
   })
 
 /**
- * Writes a value under a key with one incomplete versionstamp, which the commit fills in: keys of later commits are
- * greater. The key cannot be read in the same transaction.
+ * Writes a value under a key with one incomplete versionstamp (`Tuple.Versionstamp.incomplete()`), which the commit
+ * fills in: keys of later commits are greater. A tuple with none or several ends the transaction with
+ * `InvalidArgument`; reading such a key in the same transaction ends it with `AccessedUnreadable`.
+ *
+ * **Example** (A log in the order of its commits)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Layer } from "effect"
+ * import { MemoryBackend, Tenant, Transaction, Tuple } from "effect-dgen"
+ *
+ * const store = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+ *
+ * const log = (line: number) =>
+ *   Tenant.transact(Transaction.setVersionstampedKey(["log", Tuple.Versionstamp.incomplete()], Uint8Array.of(line)))
+ *
+ * const program = Effect.gen(function*() {
+ *   for (const line of [3, 1, 2]) yield* log(line)
+ *   return (yield* Tenant.transact(Transaction.getRange(["log"]))).map((row) => row.value[0])
+ * })
+ *
+ * await Effect.runPromise(Effect.provide(program, store))
+ * // => [3, 1, 2]
+ * ```
  *
  * @since 0.1.0
  * @category writing
@@ -233,8 +341,9 @@ export const setVersionstampedKey = (
   })
 
 /**
- * Writes a packed tuple with one incomplete versionstamp as the value of a key; the commit fills the stamp in. The
- * key cannot be read in the same transaction.
+ * Writes a packed tuple with one incomplete versionstamp as the value of a key; the commit fills the stamp in. Read it
+ * with `Tuple.unpack`. A tuple with none or several ends the transaction with `InvalidArgument`; reading the key in the
+ * same transaction ends it with `AccessedUnreadable`.
  *
  * @since 0.1.0
  * @category writing
@@ -260,24 +369,33 @@ const packVersionstamped = (state: TransactionState, operation: string, tuple: T
 }
 
 /**
- * A watch on a key, armed when this transaction commits: await its `changed` afterwards.
+ * A watch on a key, armed when this transaction commits: await its `changed` afterwards, outside the transaction. It
+ * tells of changes since the state that the transaction saw, or left.
+ *
+ * **Example** (Waiting for another transaction)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Layer } from "effect"
+ * import { MemoryBackend, Tenant, Transaction } from "effect-dgen"
+ *
+ * const store = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+ *
+ * const program = Effect.gen(function*() {
+ *   const watch = yield* Tenant.transact(Transaction.watch(["door"]))
+ *   yield* Effect.forkChild(Tenant.transact(Transaction.set(["door"], Uint8Array.of(1))))
+ *   yield* watch.changed
+ *   return yield* Tenant.transact(Transaction.get(["door"]))
+ * })
+ *
+ * await Effect.runPromise(Effect.provide(program, store))
+ * // => Uint8Array.of(1)
+ * ```
  *
  * @since 0.1.0
  * @category watching
  */
 export const watch = (key: Tuple.Tuple): Effect.Effect<Watch, never, Transaction> =>
-  withKey("Transaction.watch", key, (state, packed) =>
-    Effect.sync(() => {
-      const deferred = Deferred.makeUnsafe<void, BackendError>()
-      const request = {
-        key: packed,
-        fire: () => void Deferred.doneUnsafe(deferred, Exit.void),
-        fail: (error: BackendError) => void Deferred.doneUnsafe(deferred, Exit.fail(error)),
-        onCancel: undefined as (() => void) | undefined
-      }
-      state.watch(request)
-      return { changed: Effect.onInterrupt(Deferred.await(deferred), () => Effect.sync(() => request.onCancel?.())) }
-    }))
+  withKey("Transaction.watch", key, (state, packed) => Effect.sync(() => changesOf(watchKey(state, packed))))
 
 /**
  * The time of this try in milliseconds since 1970: the same for all that the try does.

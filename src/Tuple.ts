@@ -78,6 +78,17 @@ export interface Versionstamped {
  * an integer of more than 255 bytes, more than 100 tuples inside each other, or an incomplete versionstamp; and if
  * the result would have more than 10,000,000 bytes.
  *
+ * **Example** (Keys sort as their elements do)
+ *
+ * ```ts import.meta.vitest
+ * import { Tuple } from "effect-dgen"
+ *
+ * const keys = [["b"], ["a", 10], ["a", 9], ["a"]].map((tuple) => Tuple.pack(tuple))
+ *
+ * keys.sort(Tuple.compareBytes).map((key) => Tuple.unpack(key))
+ * // => [["a"], ["a", 9], ["a", 10], ["b"]]
+ * ```
+ *
  * @since 0.1.0
  * @category encoding
  */
@@ -98,6 +109,16 @@ export const packResult = (tuple: Tuple, prefix?: Uint8Array): Result.Result<Uin
  * **Details**
  *
  * Throws a `TupleError` if the tuple holds no incomplete versionstamp or several, and wherever `pack` does.
+ *
+ * **Example** (Where the store fills the stamp in)
+ *
+ * ```ts import.meta.vitest
+ * import { Tuple } from "effect-dgen"
+ *
+ * const { bytes, position } = Tuple.packVersionstamped(["log", Tuple.Versionstamp.incomplete()])
+ * bytes.subarray(position, position + 10)
+ * // => new Uint8Array(10).fill(0xff)
+ * ```
  *
  * @since 0.1.0
  * @category encoding
@@ -121,6 +142,16 @@ export const unpack = (bytes: Uint8Array, offset = 0): Array<Element> => unpackT
 /**
  * Reads a tuple as `unpack` does, and gives the `TupleError` as a value: for bytes that come from outside.
  *
+ * **Example** (Bytes from outside)
+ *
+ * ```ts import.meta.vitest
+ * import { Result } from "effect"
+ * import { Tuple } from "effect-dgen"
+ *
+ * Result.isFailure(Tuple.unpackResult(Uint8Array.of(0xff)))
+ * // => true
+ * ```
+ *
  * @since 0.1.0
  * @category decoding
  */
@@ -142,6 +173,25 @@ const asResult = <A>(evaluate: () => A): Result.Result<A, TupleError> =>
  * **Details**
  *
  * Throws a `TupleError` wherever `pack` does.
+ *
+ * **Example** (All keys below one)
+ *
+ * ```ts import.meta.vitest
+ * import { Tuple } from "effect-dgen"
+ *
+ * const { begin, end } = Tuple.range(["users"])
+ * const isIn = (tuple: Tuple.Tuple) => {
+ *   const key = Tuple.pack(tuple)
+ *   return Tuple.compareBytes(begin, key) <= 0 && Tuple.compareBytes(key, end) < 0
+ * }
+ *
+ * isIn(["users", "ada"])
+ * // => true
+ * isIn(["users"])
+ * // => false
+ * isIn(["usershop", 1])
+ * // => false
+ * ```
  *
  * @since 0.1.0
  * @category ranges
@@ -188,6 +238,17 @@ export const strinc = (prefix: Uint8Array): Uint8Array => {
  * **Details**
  *
  * Throws a `TupleError` if it meets an element that a tuple cannot hold.
+ *
+ * **Example** (Integers sort before doubles)
+ *
+ * ```ts import.meta.vitest
+ * import { Tuple } from "effect-dgen"
+ *
+ * Tuple.compare([2], [0.5])
+ * // => -1
+ * Tuple.compare([new Tuple.Double(2)], [new Tuple.Double(0.5)])
+ * // => 1
+ * ```
  *
  * @since 0.1.0
  * @category ordering

@@ -38,23 +38,40 @@ export * as BackendError from "./BackendError.ts"
  *
  * Messages that a client was told are sent are durable, and each is handled exactly once, in the order they were
  * committed. Info and priority messages are handled at once, past the queue. What you owe: handlers compute and use the
- * operations of `Transaction`, and nothing else; they can run many times before one run counts.
+ * operations of `Transaction`, and nothing else; they can run many times before one run counts. A message that needs the
+ * world before it can be answered asks for the lock: its locked handler runs between two commits, and may run twice.
  *
  * @since 0.1.0
  */
 export * as DgenServer from "./DgenServer.ts"
 
 /**
- * A durable first-in-first-out queue: what a server's messages lie in. All operations are transaction effects, so that
- * a push or a take commits with whatever else its transaction writes.
+ * A durable first-in-first-out queue with its dead letters: what a server's messages lie in. All operations are
+ * transaction effects, so that a push or a take commits with whatever else its transaction writes.
  *
  * Items are ordered by the commits that pushed them, and within one commit by the order of the pushes. Pushes never
  * conflict with each other, nor with a consumer; two consumers that take the same item conflict, and one of them runs
- * again. An item can be up to 5 MB: longer ones fail with `BackendError` before anything is written.
+ * again. A server's queue is named by the server's `queue`; what you push there yourself must be messages of that
+ * server, so for sending use `cast` and `castTx`, and this module for looking and for its dead letters.
  *
  * @since 0.1.0
  */
 export * as DurableQueue from "./DurableQueue.ts"
+
+/**
+ * The distributed backend: a FoundationDB cluster, shared by any number of processes of any number of machines. A commit
+ * that was reported survives the loss of as many machines as the cluster's redundancy says.
+ *
+ * It uses the npm package `foundationdb`, an optional peer dependency that this module alone imports, when its layer is
+ * built, and FoundationDB's client library (`libfdb_c`), 7.1 or newer. Where one of them is missing or nothing answers,
+ * the layer fails with an error that says what to install or to check; nothing waits for ever.
+ *
+ * What you owe: the two installations, a cluster file that the process may read and write (the client keeps it up to
+ * date), and Node's main thread (the package cannot be used in a worker). `docs/OPERATING.md` says more.
+ *
+ * @since 0.1.0
+ */
+export * as FoundationDbBackend from "./FoundationDbBackend.ts"
 
 /**
  * Background jobs: durable, scheduled, leased work. A job has a type, an id and data. Its creator adds it, in the same
@@ -94,9 +111,28 @@ export * as MemoryBackend from "./MemoryBackend.ts"
 export * as SqliteBackend from "./SqliteBackend.ts"
 
 /**
- * How a server's state lies in the store. A codec reads and writes one value under a prefix, as part of a transaction.
+ * How a server's state lies in the store. A codec reads and writes one value under a prefix, as part of a transaction,
+ * and an update writes only what changed.
  *
- * `term` keeps the value whole, cut into pieces that fit a value of the store; it is rewritten when it changes.
+ * The schema of a state says how it is split (source document, section 4.5):
+ *
+ * - *assigns*: a `Struct`, a `Class`, or a `Record` with string keys. A key an entry.
+ * - *components*: an array of structs (or classes, or unions of them) with a string `id`. A key an item, and one for its
+ *   place in the list, so that moving an item writes its place alone.
+ * - *term*: all else. The value as a whole, in pieces that fit a value of the store.
+ *
+ * These nest: a list in a struct has its items in keys of their own. A struct that is one of many, a record's entry or
+ * a list's item, is kept whole, unless a record or a list is somewhere in it. A schema with a transformation of the
+ * whole, and the inner levels of a recursive schema, are terms. `term`, `assigns` and `components` annotate a schema to
+ * choose otherwise.
+ *
+ * What is guaranteed: how a part is stored is written with it, so a state is read as it was written, also after its
+ * schema became another kind; the part takes its new form when it next changes. Checks of a whole struct or list run
+ * whenever a part of it changed, and on every read. State that does not fit its schema is refused with its path, and
+ * nothing is written.
+ *
+ * What the user owes: a state is never changed in place. Parts that are the same objects as before are taken to be
+ * unchanged; so a handler that wants little written changes little, and keeps the other objects.
  *
  * @since 0.1.0
  */

@@ -34,6 +34,9 @@ const USER_VERSION_LIMIT = 65_535
 
 const STAMP_BYTES = 10
 
+/** FoundationDB takes the stamp's place in the last bytes of a value, and counts them. */
+const STAMP_POSITION_BYTES = 4
+
 interface Unreadable {
   readonly begin: Uint8Array
   readonly end: Uint8Array
@@ -69,7 +72,8 @@ export class TransactionState {
   readonly #overlay = new Overlay()
   readonly #stamped: Array<Mutation> = []
   readonly #unreadable: Array<Unreadable> = []
-  readonly #readConflicts = new Map<string, KeyRange>()
+  readonly #readKeys = new Map<string, Uint8Array>()
+  readonly #readRanges = new Map<string, KeyRange>()
   readonly #watches: Array<WatchRequest> = []
   #userVersion = 0
   #closed = false
@@ -112,15 +116,15 @@ export class TransactionState {
     if (this.#refused()) return this.#die()
     const text = Keys.toText(key)
     const entry = this.#overlay.entries.get(text)
-    if (entry !== undefined && entry._tag !== "Add") {
-      if (entry._tag === "Value") return Effect.succeed(entry.value)
-      if (entry._tag === "Missing") return Effect.undefined
+    if (entry !== undefined && entry.op !== "add") {
+      if (entry.op === "set") return Effect.succeed(entry.value)
+      if (entry.op === "clear") return Effect.undefined
       return this.#unreadableKey(key)
     }
     if (this.#unreadable.some((range) => covers(range, text))) return this.#unreadableKey(key)
     if (entry === undefined && this.#overlay.isCleared(text)) return Effect.undefined
     if (!this.#checkKey(key)) return this.#die()
-    if (!snapshot) this.addReadConflict(Keys.single(key))
+    if (!snapshot) this.#addReadKey(text, key)
     const read = this.#guard(this.driver.get(key))
     return entry === undefined ? read : Effect.map(read, (value) => addBytes(value, entry.operand))
   }
@@ -137,9 +141,7 @@ export class TransactionState {
     if (this.#refused()) return this.#die()
     const limit = options.limit ?? Infinity
     const reverse = options.reverse ?? false
-    const low = Keys.toText(begin)
-    const high = Keys.toText(end)
-    if (low >= high || limit <= 0) return Effect.succeed([])
+    if (limit <= 0 || Buffer.compare(begin, end) >= 0) return Effect.succeed([])
     const snapshot = options.snapshot ?? false
     if (this.#overlay.isEmpty && this.#unreadable.length === 0) {
       return Effect.map(this.#guard(this.driver.getRange(begin, end, { limit, reverse })), (rows) => {
@@ -147,18 +149,18 @@ export class TransactionState {
         return rows
       })
     }
-    return this.#mergedRange(low, high, limit, reverse, snapshot)
+    return this.#mergedRange(Keys.toText(begin), Keys.toText(end), limit, reverse, snapshot)
   }
 
   set(key: Uint8Array, value: Uint8Array): void {
     if (!this.#checkWrite(key, value)) return
-    this.#overlay.set(Keys.toText(key), { _tag: "Value", value })
+    this.#overlay.set(Keys.toText(key), { op: "set", key, value })
     this.#charge(3 * charged(this, key) + 1 + value.length)
   }
 
   clear(key: Uint8Array): void {
     if (!this.#checkWrite(key, undefined)) return
-    this.#overlay.set(Keys.toText(key), { _tag: "Missing" })
+    this.#overlay.set(Keys.toText(key), { op: "clear", key })
     this.#charge(4 * charged(this, key) + 2)
   }
 
@@ -171,10 +173,10 @@ export class TransactionState {
   add(key: Uint8Array, operand: Uint8Array): void {
     if (!this.#checkWrite(key, operand)) return
     const text = Keys.toText(key)
-    if (this.#overlay.entries.get(text)?._tag === "Unreadable") {
+    if (this.#overlay.entries.get(text)?.op === "versionstampedValue") {
       return this.fail(unreadable("adding to"))
     }
-    this.#overlay.add(text, operand)
+    this.#overlay.add(text, key, operand)
     this.#charge(3 * charged(this, key) + 1 + operand.length)
   }
 
@@ -190,8 +192,8 @@ export class TransactionState {
   }
 
   setVersionstampedValue(key: Uint8Array, value: Uint8Array, position: number): void {
-    if (!this.#checkWrite(key, value)) return
-    this.#overlay.set(Keys.toText(key), { _tag: "Unreadable", value, position })
+    if (!this.#checkWrite(key, value, STAMP_POSITION_BYTES)) return
+    this.#overlay.set(Keys.toText(key), { op: "versionstampedValue", key, value, position })
     this.#charge(3 * charged(this, key) + 1 + value.length)
   }
 
@@ -213,10 +215,19 @@ export class TransactionState {
   }
 
   addReadConflict(range: KeyRange): void {
-    const text = `${Keys.toText(range.begin)} ${Keys.toText(range.end)}`
-    if (this.#readConflicts.has(text)) return
-    this.#readConflicts.set(text, range)
+    const begin = Keys.toText(range.begin)
+    const end = Keys.toText(range.end)
+    if (end === `${begin}\0`) return this.#addReadKey(begin, range.begin)
+    const text = `${begin} ${end}`
+    if (this.#readRanges.has(text)) return
+    this.#readRanges.set(text, range)
     this.#charge(charged(this, range.begin) + charged(this, range.end))
+  }
+
+  #addReadKey(text: string, key: Uint8Array): void {
+    if (this.#readKeys.has(text)) return
+    this.#readKeys.set(text, key)
+    this.#charge(2 * charged(this, key) + 1)
   }
 
   get hasWrites(): boolean {
@@ -228,17 +239,11 @@ export class TransactionState {
   }
 
   request(): CommitRequest {
-    const writeConflicts: Array<KeyRange> = []
-    for (const range of this.#overlay.clearedRanges()) {
-      writeConflicts.push({ begin: Keys.fromText(range.begin), end: Keys.fromText(range.end) })
-    }
-    for (const text of this.#overlay.entries.keys()) writeConflicts.push(Keys.single(Keys.fromText(text)))
-    return {
-      mutations: [...this.#overlay.mutations(), ...this.#stamped],
-      readConflicts: [...this.#readConflicts.values()],
-      writeConflicts,
-      watches: this.#watches
-    }
+    const mutations = this.#overlay.mutations()
+    for (const stamped of this.#stamped) mutations.push(stamped)
+    const readConflicts = [...this.#readRanges.values()]
+    for (const key of this.#readKeys.values()) readConflicts.push(Keys.single(key))
+    return new Request(mutations, readConflicts, this.#watches)
   }
 
   // --- internal ---
@@ -294,12 +299,13 @@ export class TransactionState {
     return false
   }
 
-  #checkWrite(key: Uint8Array, value: Uint8Array | undefined): boolean {
+  #checkWrite(key: Uint8Array, value: Uint8Array | undefined, kept = 0): boolean {
     if (this.#refused() || !this.#checkKey(key)) return false
-    if (value === undefined || value.length <= VALUE_LIMIT_BYTES) return true
+    const limit = VALUE_LIMIT_BYTES - kept
+    if (value === undefined || value.length <= limit) return true
     this.fail(
       new BackendError.ValueTooLarge({
-        message: `a value has ${value.length} bytes, and at most ${VALUE_LIMIT_BYTES} fit: split it over several keys`
+        message: `a value has ${value.length} bytes, and at most ${limit} fit: split it over several keys`
       })
     )
     return false
@@ -366,9 +372,9 @@ export class TransactionState {
       for (const key of keys) {
         if (!complete && (reverse ? key < reached : key > reached)) continue
         const entry = overlay.entries.get(key)!
-        if (entry._tag === "Unreadable") return yield* state.#unreadableKey(Keys.fromText(key))
-        if (entry._tag === "Missing") rows.delete(key)
-        else rows.set(key, entry._tag === "Value" ? entry.value : addBytes(rows.get(key), entry.operand))
+        if (entry.op === "versionstampedValue") return yield* state.#unreadableKey(Keys.fromText(key))
+        if (entry.op === "clear") rows.delete(key)
+        else rows.set(key, entry.op === "set" ? entry.value : addBytes(rows.get(key), entry.operand))
       }
       const out = [...rows.keys()].sort()
       if (reverse) out.reverse()
@@ -400,6 +406,33 @@ export class TransactionState {
       return bound
     })
   }
+}
+
+/** What a try asks its driver to commit; not every driver has to be told the write conflicts. */
+class Request implements CommitRequest {
+  readonly mutations: ReadonlyArray<Mutation>
+  readonly readConflicts: ReadonlyArray<KeyRange>
+  readonly watches: ReadonlyArray<WatchRequest>
+
+  constructor(
+    mutations: ReadonlyArray<Mutation>,
+    readConflicts: ReadonlyArray<KeyRange>,
+    watches: ReadonlyArray<WatchRequest>
+  ) {
+    this.mutations = mutations
+    this.readConflicts = readConflicts
+    this.watches = watches
+  }
+
+  get writeConflicts(): ReadonlyArray<KeyRange> {
+    return this.mutations.flatMap(writeConflict)
+  }
+}
+
+/** What a mutation writes; of a versionstamped key only the driver knows it. */
+const writeConflict = (mutation: Mutation): ReadonlyArray<KeyRange> => {
+  if (mutation.op === "clearRange") return [{ begin: mutation.begin, end: mutation.end }]
+  return mutation.op === "versionstampedKey" ? [] : [Keys.single(mutation.key)]
 }
 
 const covers = (range: Unreadable, text: string): boolean =>

@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Metric from "effect/Metric"
 import type { BackendError } from "../BackendError.ts"
+import type { Watch } from "../Transaction.ts"
 import * as Keys from "./keys.ts"
 import type { Target } from "./transact.ts"
 import type { TransactionState } from "./transactionState.ts"
@@ -40,6 +41,11 @@ export const watchKey = (state: TransactionState, key: Uint8Array): Armed => {
   state.watch(request)
   return { key, deferred, cancel: () => request.onCancel?.() }
 }
+
+/** A watch as users await it. */
+export const changesOf = (armed: Armed): Watch => ({
+  changed: Effect.onInterrupt(Deferred.await(armed.deferred), () => Effect.sync(armed.cancel))
+})
 
 /** Tells this process, once others can read it, that a key has changed. */
 export const signalKey = (target: Pick<Target, "backend">, state: TransactionState, key: Uint8Array): void => {

@@ -6,13 +6,15 @@
 import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
 import { codecOf, packValue, unpackValue } from "../codec.ts"
-import { HandlerCrashed, ServerStopped } from "./errors.ts"
+import { DeadLettered, HandlerCrashed, ServerKilled, ServerStopped } from "./errors.ts"
 import type { Answer, Definition, Message } from "./model.ts"
 
 const SUCCESS = 0
 const FAILURE = 1
 const CRASHED = 2
 const STOPPED = 3
+const DEAD = 4
+const KILLED = 5
 
 /** The largest answer: below what fits a transaction beside the rest of its batch. */
 const ANSWER_LIMIT_BYTES = 5_000_000
@@ -23,27 +25,44 @@ export const crashed = (cause: string): Uint8Array => packValue([CRASHED, cause]
 /** The bytes of an answer that says the server stopped. */
 export const stopped = (reason: string): Uint8Array => packValue([STOPPED, reason])
 
+/** The bytes of an answer that says the message is a dead letter now. */
+export const deadLettered = (attempts: number, cause: string): Uint8Array => packValue([DEAD, cause, attempts])
+
+/** The bytes of an answer that says the server was killed. */
+export const killed: Uint8Array = packValue([KILLED])
+
+/** The bytes of an answer, and what is wrong when they only say that the handler crashed. */
+export interface Encoded {
+  readonly bytes: Uint8Array
+  readonly problem: string | undefined
+}
+
 /** The bytes of what a handler answered; one that does not fit its schema becomes an answer that says so (rule R9). */
-export const encode = (message: Message, answer: Answer): Uint8Array => {
+export const encode = (message: Message, answer: Answer): Uint8Array => encodeChecked(message, answer).bytes
+
+/** Like `encode`, with what is wrong. */
+export const encodeChecked = (message: Message, answer: Answer): Encoded => {
   if (Exit.isSuccess(answer)) return encodeWith(SUCCESS, "reply", message, answer.value)
   for (const reason of answer.cause.reasons) {
     if (reason._tag === "Fail") return encodeWith(FAILURE, "error", message, reason.error)
   }
-  return crashed("the answer holds neither a value nor an error")
+  return failed("the answer holds neither a value nor an error")
 }
 
-const encodeWith = (kind: number, what: string, message: Message, value: unknown): Uint8Array => {
+const failed = (problem: string): Encoded => ({ bytes: crashed(problem), problem })
+
+const encodeWith = (kind: number, what: string, message: Message, value: unknown): Encoded => {
   const encoded = codecOf(kind === SUCCESS ? message.success : message.error).encode(value)
   if (Result.isFailure(encoded)) {
     const { field, problem } = encoded.failure
-    return crashed(
-      `the ${what} of ${message.tag} does not fit its schema${field === "" ? "" : ` at ${field}`}: ${problem}`
+    return failed(
+      `the ${what} of "${message.tag}" does not fit its schema${field === "" ? "" : ` at "${field}"`}: ${problem}`
     )
   }
   const bytes = packValue([kind, encoded.success ?? null])
   return bytes.length <= ANSWER_LIMIT_BYTES
-    ? bytes
-    : crashed(`the ${what} of ${message.tag} has ${bytes.length} bytes, and at most ${ANSWER_LIMIT_BYTES} fit`)
+    ? { bytes, problem: undefined }
+    : failed(`the ${what} of "${message.tag}" has ${bytes.length} bytes, and at most ${ANSWER_LIMIT_BYTES} fit`)
 }
 
 /** What a call ends with. */
@@ -54,7 +73,7 @@ export const decode = (definition: Definition, message: Message, bytes: Uint8Arr
   const data = unpackValue(bytes)
   if (Result.isFailure(data)) return unreadable(`the answer cannot be read: ${data.failure}`)
   if (!Array.isArray(data.success)) return unreadable("the answer cannot be read")
-  const [kind, value] = data.success as Array<unknown>
+  const [kind, value, attempts] = data.success as Array<unknown>
   switch (kind) {
     case SUCCESS:
     case FAILURE: {
@@ -64,6 +83,10 @@ export const decode = (definition: Definition, message: Message, bytes: Uint8Arr
     }
     case STOPPED:
       return Exit.fail(new ServerStopped({ server, reason: String(value) }))
+    case DEAD:
+      return Exit.fail(new DeadLettered({ server, tag, attempts: Number(attempts), cause: String(value) }))
+    case KILLED:
+      return Exit.fail(new ServerKilled({ server }))
     default:
       return unreadable(String(value))
   }

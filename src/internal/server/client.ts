@@ -2,27 +2,27 @@
  * What any process can do with a server: call, cast and look, with no behaviour at hand.
  *
  * 1. A call is registered before it is pushed, and its keys are cleared when it ends without an answer (rule R9).
- * 2. A call ends with its answer, at its time limit, when its layer's scope closes, or when its handle stops.
+ * 2. A call ends with its answer, at its time limit, when its layer's scope closes, or when its handle ends.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
 import type { BackendError } from "../../BackendError.ts"
-import * as DurableQueue from "../../DurableQueue.ts"
 import * as StateCodec from "../../StateCodec.ts"
 import { Tenant } from "../../Tenant.ts"
 import { Transaction } from "../../Transaction.ts"
 import type * as Tuple from "../../Tuple.ts"
+import type { Caller } from "../queue/envelope.ts"
+import * as Queue from "../queue/queue.ts"
 import { transact } from "../transact.ts"
 import * as Answers from "./answer.ts"
+import { markWaiting } from "./answering.ts"
 import { CallTimeout, InvalidTuid, ServerStopped } from "./errors.ts"
 import { ServerKeys } from "./layout.ts"
-import { check, type Checked, encodeCasts, push, toBytes } from "./messages.ts"
+import { check, type Checked, encodeCasts, push, sentNow, toBytes } from "./messages.ts"
 import type { Client, Definition } from "./model.ts"
-
-/** Waiting keys are never reused, and this one byte says all there is to say: somebody waits. */
-const WAITS = Uint8Array.of(1)
+import { headOf } from "./server.ts"
 
 /** The keys of a server, or what is wrong with its tuid. */
 export const keysOf = (
@@ -53,62 +53,93 @@ export const withTimeout = <A, E>(
     orElse: () => Effect.fail(new CallTimeout({ server, tag, timeoutMillis }))
   })
 
-/** Pushes a call and waits for its answer. */
-export const queuedCall = Effect.fnUntraced(function*(
-  definition: Definition,
+/** A server as its clients know it. */
+export interface Located {
+  readonly definition: Definition
+  readonly tenant: Tenant["Service"]
+  readonly keys: ServerKeys
+}
+
+/** A call that is registered with its tenant's layer (1). */
+export interface OpenCall {
+  readonly caller: Caller
+  readonly answer: Effect.Effect<Uint8Array, "stopped">
+}
+
+/** Runs `use` with a registered call. */
+export const withCall = <A, E>(
+  { keys, tenant }: Located,
+  use: (call: OpenCall) => Effect.Effect<A, E>
+): Effect.Effect<A, E> =>
+  Effect.flatMap(Clock.currentTimeMillis, (millis) => {
+    const { answer, end, id } = tenant.calls.open()
+    const caller = { instance: tenant.instance, id, millis }
+    return Effect.onExit(use({ caller, answer }), (exit) => {
+      end()
+      return Exit.isSuccess(exit) ? Effect.void : Effect.ignore(forget(tenant, keys, caller))
+    })
+  })
+
+/** Takes away the key that says that a call waits, where there may be one. */
+export const forget = (
   tenant: Tenant["Service"],
   keys: ServerKeys,
-  checked: Checked
-) {
-  const server = definition.name
-  const millis = yield* Clock.currentTimeMillis
-  const call = tenant.calls.open()
-  const caller = { instance: tenant.instance, id: call.id, millis }
-  const waitingKey = keys.waitingKey(millis, tenant.instance, call.id)
-  const run = Effect.gen(function*() {
-    const item = yield* Effect.fromResult(toBytes(definition, checked, caller))
-    yield* transact(
-      tenant,
-      Effect.flatMap(Transaction, (state) => {
-        state.set(waitingKey, WAITS)
-        return push(state, keys, [item])
-      })
-    )
-    return yield* Effect.mapError(
-      call.answer,
-      () => new ServerStopped({ server, reason: "the scope of this process's tenant layer closed" })
-    )
+  caller: Caller
+): Effect.Effect<void, BackendError> =>
+  transact(
+    tenant,
+    Effect.map(Transaction, (state) => state.clear(keys.waitingKey(caller.millis, caller.instance, caller.id)))
+  )
+
+/** Waits for the bytes of an answer. */
+export const awaitAnswer = (
+  { definition }: Located,
+  call: OpenCall
+): Effect.Effect<Uint8Array, ServerStopped> =>
+  Effect.mapError(
+    call.answer,
+    () => new ServerStopped({ server: definition.name, reason: "the scope of this process's tenant layer closed" })
+  )
+
+/** Pushes a call and waits for the bytes of its answer. */
+export const queued = (located: Located, checked: Checked, call: OpenCall, attempts: number) =>
+  Effect.gen(function*() {
+    const { definition, keys, tenant } = located
+    const item = yield* Effect.fromResult(toBytes(definition, checked, call.caller, yield* sentNow))
+    yield* tenant.pushes.push(item.length, (state) => {
+      markWaiting(state, keys, call.caller)
+      push(state, keys, [item], attempts)
+    })
+    return yield* awaitAnswer(located, call)
   })
-  const forget = transact(tenant, Effect.map(Transaction, (state) => state.clear(waitingKey)))
-  const bytes = yield* Effect.onExit(run, (exit) => {
-    call.end()
-    return Exit.isSuccess(exit) ? Effect.void : Effect.ignore(forget)
-  })
-  return yield* Answers.decode(definition, checked.message, bytes)
-})
 
 /** A client of a server whose keys are known. */
-export const make = (
-  definition: Definition,
-  tenant: Tenant["Service"],
-  keys: ServerKeys,
-  call: Client["call"]
-): Client => {
+export const make = ({ definition, keys, tenant }: Located, call: Client["call"]): Client => {
   const run = <A, E>(body: Effect.Effect<A, E, Transaction>): Effect.Effect<A, E | BackendError> =>
     transact(tenant, body)
   const castAll: Client["castAll"] = (messages) =>
-    Effect.suspend((): Effect.Effect<void, unknown> => {
-      const items = encodeCasts(definition, messages.length === 1 ? "cast" : "castAll", messages)
+    Effect.flatMap(sentNow, (sent): Effect.Effect<void, unknown> => {
+      const items = encodeCasts(definition, messages.length === 1 ? "cast" : "castAll", messages, sent)
       return Result.isFailure(items)
         ? Effect.fail(items.failure)
-        : run(Effect.flatMap(Transaction, (state) => push(state, keys, items.success)))
+        : tenant.pushes.push(
+          items.success.reduce((bytes, item) => bytes + item.length, 0),
+          (state) => push(state, keys, items.success)
+        )
     })
+  const isLocked = Effect.flatMap(Transaction, (state) =>
+    Effect.flatMap(
+      state.get(keys.head),
+      (bytes) =>
+        bytes === undefined ? Effect.succeed(false) : Effect.map(headOf(bytes), (head) => head.lock !== undefined)
+    ))
   return {
     call,
     cast: (tag, payload) => castAll([[tag, payload]]),
     castAll,
-    queueLength: run(DurableQueue.length({ keys })),
-    state: run(StateCodec.term(definition.state).read(keys.state))
+    queueLength: run(Effect.flatMap(Transaction, (state) => Queue.length(state, keys))),
+    locked: run(isLocked),
+    state: run(Effect.map(StateCodec.make(definition.state).read(keys.state), (stored) => stored?.value))
   }
 }
 
@@ -116,9 +147,16 @@ export const make = (
 export const client = Effect.fnUntraced(function*(definition: Definition, tuid: Tuple.Tuple) {
   const tenant = yield* Tenant
   const keys = yield* keysOf(definition.name, tenant, tuid)
-  return make(definition, tenant, keys, (tag, payload, timeoutMillis) =>
-    Effect.flatMap(
+  const located = { definition, tenant, keys }
+  return make(located, (tag, payload, timeoutMillis) => {
+    const call = Effect.flatMap(
       Effect.fromResult(check(definition, ["call"], "call", tag, payload)),
-      (checked) => withTimeout(queuedCall(definition, tenant, keys, checked), definition.name, tag, timeoutMillis)
-    ))
+      (checked) =>
+        Effect.flatMap(
+          withCall(located, (open) => queued(located, checked, open, 0)),
+          (bytes) => Answers.decode(definition, checked.message, bytes)
+        )
+    )
+    return withTimeout(call, definition.name, tag, timeoutMillis)
+  })
 })

@@ -1,36 +1,34 @@
 /**
- * The consumer: takes batches off the queue, runs their handlers, commits, then runs their actions.
+ * The consumer: takes batches off the queue, commits, runs their actions and locked handlers, and waits for more.
  *
- * Owner: one fiber a running server, in the server's scope. Only its waiting can be interrupted, so that a batch that
- * began is committed and its actions run before the scope closes (rule R25).
+ * Owner: one fiber a running server, in the server's scope. Only its waiting, and locked handlers, can be interrupted, so
+ * that a batch that began is committed and its actions run before the scope closes (rule R25).
  *
- * 1. A batch takes the first messages in order; state, answers and taken messages commit together (rule R2).
- * 2. A crash writes nothing. The next batch ends before the message that crashed, which then runs alone, so that those
- *    in front of it are not held up (rule R12).
- * 3. A batch that is too large or too slow to commit is halved, down to one message.
- * 4. A crash restarts the consumer under its schedule, which starts over after each commit; when the schedule ends,
+ * 1. A crash writes nothing of its batch. The attempt of the message that crashed is counted before the next batch, which
+ *    finds it so (rule R12, `failures.ts`, `batch.ts`).
+ * 2. A batch that is too large or too slow to commit is halved, down to one message, which is then charged.
+ * 3. A crash restarts the consumer under its schedule, which starts over after each commit; when the schedule ends,
  *    the handle stops and says so (rule R13).
+ * 4. A state that cannot be read stops the handle (rule R16), and so does a state that is gone (rule R26).
  */
 import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
 import type { BackendError } from "../../BackendError.ts"
-import * as DurableQueue from "../../DurableQueue.ts"
-import { Transaction } from "../../Transaction.ts"
-import * as Keys from "../keys.ts"
 import { transact } from "../transact.ts"
-import type { TransactionState } from "../transactionState.ts"
-import { type Armed, raceWatch } from "../watching.ts"
+import { raceWatch } from "../watching.ts"
 import { runActions } from "./actions.ts"
-import * as Envelopes from "./envelope.ts"
-import { answerCaller, answerOf, Crash, handle, incoming } from "./handle.ts"
-import type { ActionRequest } from "./model.ts"
-import { type HeldLogs, holdLogs, PureRunner } from "./purity.ts"
-import { isStopped, load, save, type Server, stop } from "./server.ts"
+import { type Batch, batchBody, type Pace, Unreadable } from "./batch.ts"
+import { afterDeath, charge, isOfMessage } from "./failures.ts"
+import { Crash } from "./handle.ts"
+import { runLocked } from "./locked.ts"
+import { record, retried } from "./metrics.ts"
+import { gone, isEnded, type Server, stop } from "./server.ts"
+import { sweepWaiting } from "./sweep.ts"
 
 /** How the consumer comes back after a crash: quickly at first, never more often than every 30 seconds in the end. */
 export const defaultRestart: Schedule.Schedule<unknown, unknown> = Schedule.min([
@@ -38,175 +36,146 @@ export const defaultRestart: Schedule.Schedule<unknown, unknown> = Schedule.min(
   Schedule.spaced("30 seconds")
 ])
 
-type Batch =
-  | { readonly _tag: "Idle"; readonly watch: Armed }
-  | { readonly _tag: "Gone" }
-  | {
-    readonly _tag: "Done"
-    readonly state: unknown
-    readonly actions: ReadonlyArray<ReadonlyArray<ActionRequest>>
-  }
+/** How long a consumer waits before it looks again, when the store cannot tell it of changes. */
+const LOOK_AGAIN_MILLIS = 500
 
-/** How many messages the next batches take, and which message runs alone (2, 3). */
-interface Pace {
-  limit: number
-  suspect: { readonly stamp: string; attempt: number } | undefined
-}
+/** Between two sweeps of one consumer; each is a small transaction, and nothing depends on its hour. */
+const SWEEP_MILLIS = 10 * 60_000
 
-const stampOf = (item: DurableQueue.Item): string => Keys.toText(item.keys[0]!)
-
-const batchBody = (server: Server, pace: Pace, seen: Array<DurableQueue.Item>) =>
-  Effect.gen(function*() {
-    const state = yield* Transaction
-    const logs = yield* holdLogs
-    const runner = yield* PureRunner.make(server.definition.name, state, logs)
-    const [head, peeked] = yield* Effect.all([
-      state.get(server.keys.head),
-      DurableQueue.peek(server.queue, pace.limit)
-    ], { concurrency: "unbounded" })
-    if (head === undefined) return { _tag: "Gone" } as Batch
-    if (peeked.length === 0) return { _tag: "Idle", watch: yield* DurableQueue.watchPush(server.queue) } as Batch
-    const items = untilSuspect(peeked, pace)
-    seen.length = 0
-    seen.push(...items)
-    const loaded = yield* Effect.mapError(load(server, head), (error) => crashOf("state", error, logs))
-    const taken: Array<DurableQueue.Item> = []
-    const actions: Array<ReadonlyArray<ActionRequest>> = []
-    let current = loaded!.state
-    let stopReason: string | undefined
-    for (const [index, item] of items.entries()) {
-      const done = yield* runItem(server, state, runner, logs, pace, item, index, current)
-      taken.push(item)
-      current = done.state
-      actions.push(done.actions)
-      if (done.stopped) {
-        stopReason = String(done.stop)
-        break
-      }
-    }
-    yield* DurableQueue.take(server.queue, taken)
-    yield* Effect.mapError(
-      save(server, state, loaded, current),
-      (error) => crashOf("state", error, logs, taken.length === 1 ? 0 : undefined)
-    )
-    state.onCommit.push(() => logs.release())
-    // before the answers: who has one finds the handle stopped
-    if (stopReason !== undefined) state.onCommit.unshift(() => stop(server, stopReason))
-    return { _tag: "Done", state: current, actions } as Batch
-  })
-
-const crashOf = (tag: string, error: unknown, logs: HeldLogs, index?: number): Crash =>
-  new Crash(tag, Cause.die(error), logs, index)
-
-/** The first items up to the suspect, or the suspect alone (2). */
-const untilSuspect = (items: ReadonlyArray<DurableQueue.Item>, pace: Pace): ReadonlyArray<DurableQueue.Item> => {
-  const at = pace.suspect === undefined ? -1 : items.findIndex((item) => stampOf(item) === pace.suspect!.stamp)
-  return at === -1 ? items : at === 0 ? items.slice(0, 1) : items.slice(0, at)
-}
-
-const runItem = Effect.fnUntraced(function*(
+/** One turn: a batch, its actions, its lock. Succeeds with what to wait for, if there is nothing to do. */
+const turn = (
   server: Server,
-  state: TransactionState,
-  runner: PureRunner,
-  logs: HeldLogs,
-  pace: Pace,
-  item: DurableQueue.Item,
-  index: number,
-  current: unknown
-) {
-  const id = Buffer.from(item.stamp.bytes).toString("hex") + "-" + item.stamp.userVersion
-  const attempt = pace.suspect?.stamp === stampOf(item) ? pace.suspect.attempt + 1 : 1
-  const message = Result.flatMap(Envelopes.decode(item.bytes), (envelope) => incoming(server, envelope, attempt, id))
-  if (Result.isFailure(message)) return yield* Effect.fail(crashOf("message", new Error(message.failure), logs, index))
-  const input = message.success
-  const handled = yield* handle(server, runner, logs, input, current, index)
-  const answer = answerOf(input.message, handled)
-  if (answer !== undefined && input.caller !== undefined) yield* answerCaller(server, state, input.caller, answer)
-  return handled
-})
-
-/** One turn: a batch and its actions. Succeeds with what to wait for, if there is nothing to do. */
-const turn = (server: Server, pace: Pace): Effect.Effect<Armed | undefined, Crash | BackendError> => {
-  const seen: Array<DurableQueue.Item> = []
-  const run = transact(server.tenant, batchBody(server, pace, seen), {
+  pace: Pace
+): Effect.Effect<Extract<Batch, { _tag: "Idle" }> | undefined, Crash | Unreadable | BackendError> => {
+  const run = transact(server.tenant, batchBody(server, pace), {
     retried: (error) => {
-      if (error.reason._tag === "TransactionTooOld") pace.limit = halved(seen.length)
+      if (error.reason._tag === "TransactionTooOld") pace.limit = halved(pace)
+      retried(server, error)
     }
   })
-  return Effect.flatMap(
-    Effect.tapError(run, (error) => Effect.sync(() => learn(pace, seen, error))),
-    (batch) => {
-      switch (batch._tag) {
-        case "Idle":
-          return Effect.succeed(batch.watch)
-        case "Gone":
-          stop(server, "its state is gone")
-          return Effect.undefined
-        case "Done": {
-          pace.limit = Math.min(server.options.consumeK, pace.limit * 2)
-          if (pace.suspect !== undefined && seen.some((item) => stampOf(item) === pace.suspect!.stamp)) {
-            pace.suspect = undefined
-          }
-          return Effect.as(runActions(server, batch.actions, batch.state), undefined)
-        }
-      }
+  const traced = Effect.withSpan(run, "DgenServer.consume", {
+    attributes: { server: server.definition.name },
+    captureStackTrace: false
+  })
+  return Effect.flatMap(traced, (batch) => {
+    switch (batch._tag) {
+      case "Idle":
+        return Effect.succeed(batch)
+      case "Again":
+        return Effect.as(batch.died === undefined ? Effect.void : afterDeath(server, batch.died), undefined)
+      case "Gone":
+        gone(server)
+        return Effect.undefined
+      case "Done":
+        pace.limit = Math.min(server.options.consumeK, Math.max(1, pace.limit * 2))
+        return Effect.as(afterBatch(server, batch), undefined)
     }
+  })
+}
+
+const afterBatch = (server: Server, batch: Extract<Batch, { _tag: "Done" }>): Effect.Effect<void, BackendError> => {
+  record(server, server.metrics.batchSize, batch.count)
+  return Effect.andThen(
+    runActions(server, batch.actions, batch.state),
+    batch.acquired === undefined ? Effect.void : Effect.asVoid(runLocked(server, batch.acquired))
   )
 }
 
-const halved = (count: number): number => Math.max(1, Math.floor(count / 2))
+const halved = (pace: Pace): number => Math.max(1, Math.floor(pace.seen.length / 2))
 
-/** What a failed batch says about the next one (2, 3). */
-const learn = (
-  pace: Pace,
-  seen: ReadonlyArray<DurableQueue.Item>,
-  error: Crash | BackendError
-): void => {
+/** What a failed batch says about its messages and the next batch (1, 2). */
+const learn = (server: Server, pace: Pace, error: Crash | BackendError): Effect.Effect<void, BackendError> => {
+  const [first] = pace.seen
+  const alone = pace.seen.length === 1 ? first : undefined
   if (error._tag === "BackendError") {
-    if (error.reason._tag === "TransactionTooLarge") pace.limit = halved(seen.length)
-    return
+    const { _tag } = error.reason
+    if (_tag !== "TransactionTooLarge" && _tag !== "TransactionTooOld") {
+      const culprit = isOfMessage(error) ? pace.seen[pace.at] : undefined
+      return culprit === undefined ? Effect.void : charge(server, culprit, error.message)
+    }
+    pace.limit = halved(pace)
+    return alone === undefined ? Effect.void : charge(server, alone, error.message)
   }
   error.logs.release()
-  const culprit = error.index === undefined ? undefined : seen[error.index]
-  if (culprit === undefined) {
-    pace.limit = halved(seen.length)
-    return
-  }
-  const stamp = stampOf(culprit)
-  pace.suspect = { stamp, attempt: pace.suspect?.stamp === stamp ? pace.suspect.attempt + 1 : 1 }
+  const culprit = error.index === undefined ? alone : pace.seen[error.index]
+  if (culprit !== undefined) return charge(server, culprit, Cause.pretty(error.cause))
+  pace.limit = halved(pace)
+  return Effect.void
 }
 
-/** The consumer's life: turns, and its restarts (4). Ends when the handle stops. */
+/** The consumer's life: turns, and its restarts (3). Ends when the handle ends. */
 export const consume = Effect.fnUntraced(function*(server: Server) {
-  const pace: Pace = { limit: server.options.consumeK, suspect: undefined }
+  const pace: Pace = { limit: server.options.consumeK, seen: [], at: 0, measuredMillis: 0, sightings: new Map() }
   const restart = server.options.restart ?? defaultRestart
+  const clock = yield* Clock.Clock
+  let sweptMillis = clock.currentTimeMillisUnsafe()
   let step = yield* Schedule.toStepWithSleep(restart)
-  while (!isStopped(server)) {
+  while (!isEnded(server)) {
     const exit = yield* Effect.exit(Effect.uninterruptible(turn(server, pace)))
     if (Exit.isSuccess(exit)) {
       step = yield* Schedule.toStepWithSleep(restart)
-      if (exit.value !== undefined) yield* waitFor(server, exit.value)
+      if (exit.value === undefined) continue
+      if (clock.currentTimeMillisUnsafe() - sweptMillis > SWEEP_MILLIS) {
+        sweptMillis = clock.currentTimeMillisUnsafe()
+        yield* sweepWaiting(server)
+      }
+      yield* waitFor(server, exit.value)
       continue
     }
-    const crash = exit.cause.reasons.find((reason) => reason._tag === "Fail")?.error
-    const cause = crash instanceof Crash ? crash.cause : exit.cause
-    const what = crash instanceof Crash ? `handling ${crash.messageTag}` : "consuming"
-    yield* Effect.logError(`${server.definition.name}: ${what} crashed, the consumer restarts`, cause)
-    const again = yield* Effect.exit(step(Cause.squash(cause)))
-    if (Exit.isFailure(again)) {
-      yield* Effect.logError(`${server.definition.name}: the restart schedule has ended, the consumer stops`)
-      stop(server, "the consumer crashed and its restart schedule has ended")
+    const error = exit.cause.reasons.find((reason) => reason._tag === "Fail")?.error
+    if (error instanceof Unreadable) {
+      yield* Effect.logError(`${server.definition.name}: stops, because its state cannot be read`, error.error)
+      stop(server, error.error.message)
+      return
     }
+    yield* crashed(server, pace, error, exit.cause)
+    const pause = Effect.raceFirst(step(Cause.squash(exit.cause)), Deferred.await(server.ended))
+    const again = yield* Effect.exit(pause)
+    if (Exit.isFailure(again) && !Cause.hasInterruptsOnly(again.cause)) yield* giveUp(server)
   }
 })
 
-/** Waits for a push, or for the handle's end; a store that cannot watch is looked at again after a pause. */
-const waitFor = (server: Server, watch: Armed): Effect.Effect<void> =>
-  Effect.catch(
-    raceWatch(server.tenant, watch, [Effect.asVoid(Deferred.await(server.stopped))]),
+const crashed = (
+  server: Server,
+  pace: Pace,
+  error: Crash | BackendError | undefined,
+  exit: Cause.Cause<unknown>
+): Effect.Effect<void> => {
+  const what = error instanceof Crash ? `handling "${error.messageTag}"` : "consuming"
+  const name = server.definition.name
+  record(server, server.metrics.outcome("crash"), 1)
+  const told = Effect.logError(
+    `${name}: ${what} crashed, the consumer restarts`,
+    error instanceof Crash ? error.cause : exit
+  )
+  if (error === undefined) return told
+  return Effect.andThen(
+    told,
+    Effect.catch(
+      Effect.uninterruptible(learn(server, pace, error)),
+      (failure) => Effect.logWarning(`${name}: a failed attempt could not be counted`, failure)
+    )
+  )
+}
+
+const giveUp = (server: Server): Effect.Effect<void> =>
+  Effect.logError(`${server.definition.name}: the restart schedule has ended, the consumer stops`).pipe(
+    Effect.andThen(Effect.sync(() => {
+      record(server, server.metrics.ended, 1)
+      stop(server, "the consumer crashed and its restart schedule has ended")
+    }))
+  )
+
+/** Waits for the key to change, for the time that is due, or for the handle's end. */
+const waitFor = (server: Server, { dueMillis, watch }: Extract<Batch, { _tag: "Idle" }>): Effect.Effect<void> => {
+  const others = [Effect.asVoid(Deferred.await(server.ended))]
+  if (dueMillis < Infinity) others.push(Effect.sleep(Duration.millis(Math.max(1, dueMillis))))
+  return Effect.catch(
+    raceWatch(server.tenant, watch, others),
     (error) =>
       Effect.andThen(
-        Effect.logWarning(`${server.definition.name}: watching the queue failed, looking again`, error),
-        Effect.sleep(Duration.millis(500))
+        Effect.logWarning(`${server.definition.name}: watching the store failed, looking again`, error),
+        Effect.sleep(LOOK_AGAIN_MILLIS)
       )
   )
+}

@@ -6,7 +6,7 @@ import * as Schema from "effect/Schema"
 import type { Transaction } from "../../Transaction.ts"
 import type * as Tuple from "../../Tuple.ts"
 import type * as Model from "./model.ts"
-import type { ActionRequest, At, Halt, NoReply, Reply, Stop } from "./outcome.ts"
+import type { ActionRequest, At, Halt, Lock, NoReply, Reply, Stop, Update } from "./outcome.ts"
 
 /** A schema whose codec needs no service. */
 export type PureSchema = Schema.Codec<any, any, never, never>
@@ -33,11 +33,12 @@ const MessageTypeId = "~effect-dgen/DgenServer/Message"
  * @since 0.1.0
  * @category models
  */
-export interface Call<Payload, Success, Error> {
+export interface Call<Payload, Success, Error, Locks extends boolean = false> {
   readonly [MessageTypeId]: "call"
   readonly payload: Payload
   readonly success: Success
   readonly error: Error
+  readonly locks: Locks
 }
 
 /**
@@ -46,9 +47,10 @@ export interface Call<Payload, Success, Error> {
  * @since 0.1.0
  * @category models
  */
-export interface Cast<Payload> {
+export interface Cast<Payload, Locks extends boolean = false> {
   readonly [MessageTypeId]: "cast"
   readonly payload: Payload
+  readonly locks: Locks
 }
 
 /**
@@ -57,9 +59,10 @@ export interface Cast<Payload> {
  * @since 0.1.0
  * @category models
  */
-export interface Info<Payload> {
+export interface Info<Payload, Locks extends boolean = false> {
   readonly [MessageTypeId]: "info"
   readonly payload: Payload
+  readonly locks: Locks
 }
 
 /**
@@ -73,30 +76,70 @@ export interface AnyMessage {
 export type Messages = { readonly [tag: string]: AnyMessage }
 export type Actions = { readonly [tag: string]: PureSchema | PureFields }
 
-/** The tags of a protocol's calls, casts and infos. */
-export type CallTag<M> = { [T in keyof M]: M[T] extends Call<any, any, any> ? T : never }[keyof M] & string
-export type CastTag<M> = { [T in keyof M]: M[T] extends Cast<any> ? T : never }[keyof M] & string
-export type InfoTag<M> = { [T in keyof M]: M[T] extends Info<any> ? T : never }[keyof M] & string
+/**
+ * The tags of a protocol's calls, casts and infos, and of the messages whose handlers may ask for the lock. As a
+ * property's type, they have no name that an error would show instead of the tags.
+ */
+export type CallTag<M> = {
+  readonly tags: { [T in keyof M]: M[T] extends Call<any, any, any, any> ? T : never }[keyof M] & string
+}["tags"]
+export type CastTag<M> = {
+  readonly tags: { [T in keyof M]: M[T] extends Cast<any, any> ? T : never }[keyof M] & string
+}["tags"]
+export type InfoTag<M> = {
+  readonly tags: { [T in keyof M]: M[T] extends Info<any, any> ? T : never }[keyof M] & string
+}["tags"]
+export type LockingTag<M> = {
+  readonly tags: { [T in keyof M]: M[T] extends { readonly locks: true } ? T : never }[keyof M] & string
+}["tags"]
 
 export type PayloadOf<Message> = Message extends { readonly payload: infer P } ? PayloadType<P> : never
-export type SuccessOf<Message> = Message extends Call<any, infer S, any> ?
+export type SuccessOf<Message> = Message extends Call<any, infer S, any, any> ?
   S extends Schema.Constraint ? S["Type"] : never
   : never
-export type ErrorOf<Message> = Message extends Call<any, any, infer E> ? E extends Schema.Constraint ? E["Type"] : never
+export type ErrorOf<Message> = Message extends Call<any, any, infer E, any> ?
+  E extends Schema.Constraint ? E["Type"] : never
   : never
 
+/** Whether a payload's type is that of no payload; `any` is a payload. */
+export type IsNone<P> = unknown extends P ? false : [P] extends [void] ? true : false
+
 /** The payload argument, left out where there is none. */
-export type PayloadArgs<P, Rest extends ReadonlyArray<unknown> = []> = [P] extends [void]
+export type PayloadArgs<P, Rest extends ReadonlyArray<unknown> = []> = IsNone<P> extends true
   ? [payload?: undefined, ...rest: Rest]
   : [payload: P, ...rest: Rest]
 
-/** What a handler of a message may return. */
-export type OutcomeOf<Message, State, Name extends string> = Message extends Call<any, any, any>
+/** What ends the handling of a message. */
+export type SettledOf<Message, State, Name extends string> = Message extends Call<any, any, any, any>
   ? Reply<SuccessOf<Message>, State, Name> | NoReply<State, Name> | Stop<State, Name>
   : NoReply<State, Name> | Stop<State, Name>
 
-/** What a handler gets besides payload and state. */
+/** What a handler of a message may return. */
+export type OutcomeOf<Message, State, Name extends string> =
+  | SettledOf<Message, State, Name>
+  | (Message extends { readonly locks: true } ? Lock<State> : never)
+
+/** What a locked handler of a message may return. */
+export type LockedOutcomeOf<Message, State, Name extends string> =
+  | SettledOf<Message, State, Name>
+  | Update<State, SettledOf<Message, State, Name>, ErrorOf<Message>>
+
+/**
+ * What a handler gets besides payload and state: who waits (`from`, in calls), which attempt this is, an `id` that tells
+ * the message from every other one of its server, and the server's tuid.
+ *
+ * @since 0.1.0
+ * @category models
+ */
 export type HandlerContext = Model.HandlerContext
+
+/**
+ * What a locked handler, and a dead-letter handler, get: the same, and the message's kind.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type LockedContext = Model.LockedContext
 
 /** A handler of a message. */
 export type Handler<Message, State, Name extends string> = (
@@ -107,6 +150,15 @@ export type Handler<Message, State, Name extends string> = (
 
 /** A handler for each message. */
 export type Handlers<M, State, Name extends string> = { readonly [T in keyof M]: Handler<M[T], State, Name> }
+
+/** A locked handler for each message that locks. */
+export type LockedHandlers<M, State, Name extends string, R> = {
+  readonly [T in LockingTag<M>]: (
+    payload: PayloadOf<M[T]>,
+    state: State,
+    context: LockedContext
+  ) => LockedOutcomeOf<M[T], State, Name> | Effect.Effect<LockedOutcomeOf<M[T], State, Name>, ErrorOf<M[T]>, R>
+}
 
 /** How a first state is made. */
 export type InitResult<State> = State | At<State>
@@ -122,9 +174,14 @@ export type ActionHandlers<A, State, R> = {
   ) => Effect.Effect<void | Halt, never, R>
 }
 
+/** What keeps a record of handlers from having other keys, with the error that the user sees. */
+export type NoOthers<H, Keys> = { readonly [T in Exclude<keyof H, Keys>]: "the server declares no such handler" }
+
 /** The services that a record of action handlers needs, all together. */
 export type ServicesOf<H> = {
-  [T in keyof H]: H[T] extends (...args: any) => Effect.Effect<any, any, infer R> ? R : never
+  [T in keyof H]: H[T] extends (...args: any) => infer Result
+    ? Result extends Effect.Effect<any, any, infer R> ? R : never
+    : never
 }[keyof H]
 
 export type { ActionRequest }
@@ -140,12 +197,14 @@ export const message = (kind: Model.Kind, options: {
   readonly payload?: PayloadInput
   readonly success?: PureSchema | undefined
   readonly error?: PureSchema | undefined
+  readonly locks?: boolean | undefined
 }): AnyMessage =>
   ({
     [MessageTypeId]: kind,
     payload: payloadSchema(options.payload),
     success: options.success ?? Schema.Void,
-    error: options.error ?? Schema.Never
+    error: options.error ?? Schema.Never,
+    locks: options.locks === true
   }) as any
 
 /** The runtime's model of a definition. */
@@ -158,8 +217,13 @@ export const model = (name: string, options: {
   state: options.state,
   messages: new Map(
     Object.entries(options.messages).map(([tag, definition]) => {
-      const { error, payload, success } = definition as Call<PureSchema | undefined, PureSchema, PureSchema>
-      return [tag, { tag, kind: definition[MessageTypeId], payload, success, error }]
+      const { error, locks, payload, success } = definition as Call<
+        PureSchema | undefined,
+        PureSchema,
+        PureSchema,
+        boolean
+      >
+      return [tag, { tag, kind: definition[MessageTypeId], locks, payload, success, error }]
     })
   ),
   actions: new Map(

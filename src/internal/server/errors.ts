@@ -39,6 +39,59 @@ export class HandlerCrashed
 }
 
 /**
+ * The message was taken off the queue, because handling it failed as often as the server's `deadLetterThreshold` says.
+ * It lies with the dead letters: requeue it when the cause is fixed.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class DeadLettered
+  extends Schema.TaggedError<DeadLettered>("effect-dgen/DgenServer/DeadLettered")("DeadLettered", {
+    server: Schema.String,
+    tag: Schema.String,
+    attempts: Schema.Number,
+    cause: Schema.String
+  })
+{
+  override get message(): string {
+    return `${this.server}: handling "${this.tag}" failed ${this.attempts} times, it is now a dead letter: ${this.cause}`
+  }
+}
+
+/**
+ * The lock of the message was broken while its locked handler ran: what the handler came to was not written, but what it
+ * did to the world has happened. With `requeued` the message will be handled again.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class LockFenced extends Schema.TaggedError<LockFenced>("effect-dgen/DgenServer/LockFenced")("LockFenced", {
+  server: Schema.String,
+  tag: Schema.String,
+  requeued: Schema.Boolean
+}) {
+  override get message(): string {
+    return `${this.server}: the lock of "${this.tag}" was broken before its handler ended: its outcome was not written` +
+      (this.requeued ? ", and the message is handled again" : ". Send it again if it must be handled")
+  }
+}
+
+/**
+ * A message that came past the queue asked for the lock while it is held. Nothing was written.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class Locked extends Schema.TaggedError<Locked>("effect-dgen/DgenServer/Locked")("Locked", {
+  server: Schema.String,
+  tag: Schema.String
+}) {
+  override get message(): string {
+    return `${this.server}: "${this.tag}" asks for the lock, and it is held: call it through the queue, or try again`
+  }
+}
+
+/**
  * This process's handle of the server has stopped. The durable server stays: start it again.
  *
  * @since 0.1.0

@@ -9,16 +9,14 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
+import * as Tracer from "effect/Tracer"
 import type { Transaction } from "../../Transaction.ts"
-import * as Tuple from "../../Tuple.ts"
-import { writeAnswer } from "../calls.ts"
+import type * as Tuple from "../../Tuple.ts"
 import { codecOf } from "../codec.ts"
-import { processPrefix } from "../layout.ts"
-import type { TransactionState } from "../transactionState.ts"
-import { signalKey } from "../watching.ts"
+import type { Caller, Envelope, Trace } from "../queue/envelope.ts"
 import * as Answers from "./answer.ts"
-import { type Caller, type Envelope, fromOf } from "./envelope.ts"
-import type { ActionRequest, Answer, Message, Outcome } from "./model.ts"
+import { record } from "./metrics.ts"
+import type { ActionRequest, Answer, From, HandlerContext, LockedOutcome, Message, Outcome, Settled } from "./model.ts"
 import type { HeldLogs, PureRunner } from "./purity.ts"
 import type { Server } from "./server.ts"
 
@@ -45,6 +43,12 @@ export interface Handled {
   readonly actions: ReadonlyArray<ActionRequest>
   readonly stop: unknown
   readonly stopped: boolean
+  /** Whether the message asks for the lock. */
+  readonly locks: boolean
+  /** What the outcome is called in metrics. */
+  readonly outcome: "reply" | "noReply" | "error" | "stop" | "lock"
+  /** What the caller of a locked handler that died is told. */
+  readonly crashed?: string
 }
 
 /** A message ready to be handled. */
@@ -54,7 +58,22 @@ export interface Incoming {
   readonly caller: Caller | undefined
   readonly attempt: number
   readonly id: string
+  readonly trace: Trace | undefined
 }
+
+/** What a handler sees of a caller. */
+const fromOf = (server: string, tuid: Tuple.Tuple, tag: string, caller: Caller | undefined): From | undefined =>
+  caller === undefined
+    ? undefined
+    : { server, tag, tuid, process: caller.instance, id: caller.id, millis: caller.millis }
+
+/** What a handler gets besides payload and state. */
+export const contextOf = (server: Server, input: Incoming): HandlerContext => ({
+  from: fromOf(server.definition.name, server.tuid, input.message.tag, input.caller),
+  attempt: input.attempt,
+  id: input.id,
+  tuid: server.tuid
+})
 
 /** The message of an envelope, or why there is none. */
 export const incoming = (
@@ -68,12 +87,22 @@ export const incoming = (
     return Result.fail(`${server.definition.name} has no handler for "${envelope.tag}"`)
   }
   if (message.payload === undefined) {
-    return Result.succeed({ message, payload: undefined, caller: envelope.caller, attempt, id })
+    return Result.succeed({ message, payload: undefined, caller: envelope.caller, attempt, id, trace: envelope.trace })
   }
   const decoded = codecOf(message.payload).decode(envelope.payload)
-  return Result.isFailure(decoded)
-    ? Result.fail(`the payload of "${envelope.tag}" does not fit its schema: ${decoded.failure.problem}`)
-    : Result.succeed({ message, payload: decoded.success, caller: envelope.caller, attempt, id })
+  if (Result.isFailure(decoded)) {
+    const { field, problem } = decoded.failure
+    const where = field === "" ? "" : ` at "${field}"`
+    return Result.fail(`the payload of "${envelope.tag}"${where} does not fit its schema: ${problem}`)
+  }
+  return Result.succeed({
+    message,
+    payload: decoded.success,
+    caller: envelope.caller,
+    attempt,
+    id,
+    trace: envelope.trace
+  })
 }
 
 /** Runs the handler of a message on a state. */
@@ -87,17 +116,26 @@ export const handle = (
 ): Effect.Effect<Handled, Crash> => {
   const { message } = input
   const handler = server.behaviour.handlers.get(message.tag)!
-  const context = {
-    from: fromOf(server.definition.name, server.tuid, message.tag, input.caller),
-    attempt: input.attempt,
-    id: input.id,
-    tuid: server.tuid
-  }
+  const context = contextOf(server, input)
   const callback = Effect.suspend(() => {
     const result = handler(input.payload, state, context)
     return (Effect.isEffect(result) ? result : Effect.succeed(result)) as Effect.Effect<Outcome, unknown, Transaction>
   })
-  return Effect.matchCauseEffect(runner.run(message.tag, callback), {
+  return settle(server, runner, logs, input, state, index, callback)
+}
+
+/** Runs a pure effect that ends the handling of a message on a state. */
+export const settle = (
+  server: Server,
+  runner: PureRunner,
+  logs: HeldLogs,
+  input: Incoming,
+  state: unknown,
+  index: number | undefined,
+  callback: Effect.Effect<Outcome, unknown, Transaction>
+): Effect.Effect<Handled, Crash> => {
+  const { message } = input
+  return Effect.matchCauseEffect(traced(server, input, runner.run(message.tag, callback)), {
     onFailure: (cause) => {
       const failure = cause.reasons.find((reason) => reason._tag === "Fail")
       return failure === undefined
@@ -113,58 +151,94 @@ export const handle = (
   })
 }
 
-const nothing = (state: unknown): Handled => ({
+/** A run of a callback, in a span under the one that the message was sent in, and with the time that it took. */
+const traced = <A, E>(server: Server, input: Incoming, run: Effect.Effect<A, E>): Effect.Effect<A, E> => {
+  const timed = Effect.clockWith((clock) => {
+    const begun = clock.monotonicTimeNanosUnsafe()
+    return Effect.onExit(run, () => {
+      record(server, server.metrics.callbackMillis, Number(clock.monotonicTimeNanosUnsafe() - begun) / 1_000_000)
+      return Effect.void
+    })
+  })
+  return Effect.withSpan(timed, "DgenServer.callback", {
+    ...(input.trace === undefined ? {} : { parent: Tracer.externalSpan(input.trace) }),
+    attributes: {
+      server: server.definition.name,
+      tag: input.message.tag,
+      message: input.id,
+      attempt: input.attempt
+    },
+    captureStackTrace: false
+  })
+}
+
+/** A message that changes nothing. */
+export const nothing = (state: unknown): Handled => ({
   state,
   answer: undefined,
   actions: [],
   stop: undefined,
-  stopped: false
+  stopped: false,
+  locks: false,
+  outcome: "error"
 })
 
-const handledOf = (outcome: Outcome): Handled => {
+/** What an outcome comes to. */
+export const handledOf = (outcome: Outcome): Handled => {
   switch (outcome._tag) {
     case "Reply":
-      return { ...nothing(outcome.state), answer: Exit.succeed(outcome.value), actions: outcome.actions }
+      return {
+        ...nothing(outcome.state),
+        answer: Exit.succeed(outcome.value),
+        actions: outcome.actions,
+        outcome: "reply"
+      }
     case "NoReply":
-      return { ...nothing(outcome.state), actions: outcome.actions }
+      return { ...nothing(outcome.state), actions: outcome.actions, outcome: "noReply" }
     case "Stop":
-      return { ...nothing(outcome.state), actions: outcome.actions, stop: outcome.reason, stopped: true }
+      return {
+        ...nothing(outcome.state),
+        actions: outcome.actions,
+        stop: outcome.reason,
+        stopped: true,
+        outcome: "stop"
+      }
+    case "Lock":
+      return { ...nothing(outcome.state), locks: true, outcome: "lock" }
   }
 }
 
-/** What is wrong with an outcome that a program without types returned. */
+/** What is wrong with what a program without types returned. */
 const problemOf = (server: Server, message: Message, outcome: Outcome): string | undefined => {
   const name = `the handler of "${message.tag}" in ${server.definition.name}`
   const tag = (outcome as Outcome | undefined)?._tag
+  if (tag === "Lock") return message.locks ? undefined : `${name} must not lock: "${message.tag}" has no locks: true`
+  return problemOfSettled(server, message, name, outcome as Settled)
+}
+
+/** What is wrong with what a locked handler returned. */
+export const problemOfLocked = (server: Server, message: Message, outcome: LockedOutcome): string | undefined => {
+  const name = `the locked handler of "${message.tag}" in ${server.definition.name}`
+  return (outcome as LockedOutcome | undefined)?._tag === "Update"
+    ? undefined
+    : problemOfSettled(server, message, name, outcome as Settled)
+}
+
+const problemOfSettled = (
+  server: Server,
+  message: Message,
+  name: string,
+  outcome: Settled
+): string | undefined => {
+  const tag = (outcome as Settled | undefined)?._tag
   if (tag !== "Reply" && tag !== "NoReply" && tag !== "Stop") return `${name} must return an outcome of DgenServer`
   if (tag === "Reply" && message.kind !== "call") return `${name} must not reply: "${message.tag}" is no call`
-  const foreign = (outcome as { readonly actions: ReadonlyArray<ActionRequest> }).actions.find((action) =>
+  const foreign = outcome.actions.find((action) =>
     action.server !== server.definition.name || !server.definition.actions.has(action.tag)
   )
   return foreign === undefined
     ? undefined
     : `${name} asks for the action "${foreign.tag}" of ${foreign.server}, which is not its own`
-}
-
-/** Answers a call with the commit of a transaction, if it still waits. */
-export const answerCaller = (
-  server: Server,
-  state: TransactionState,
-  caller: Caller,
-  answer: Uint8Array
-): Effect.Effect<void> => {
-  const key = server.keys.waitingKey(caller.millis, caller.instance, caller.id)
-  return Effect.map(state.get(key), (waiting) => {
-    if (waiting === undefined) return
-    state.clear(key)
-    const { calls } = server.tenant
-    if (calls.has(caller.instance, caller.id)) {
-      state.onCommit.push(() => calls.settle(caller.id, Exit.succeed(answer)))
-      return
-    }
-    writeAnswer(state, caller.instance, caller.id, answer)
-    signalKey(server.tenant, state, Tuple.pack(["bell"], processPrefix(state.prefix, caller.instance)))
-  })
 }
 
 /** The bytes that answer a call for what its handler came to; `undefined` when the answer comes later. */

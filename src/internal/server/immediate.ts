@@ -1,70 +1,162 @@
 /**
  * Messages that run at once, in a transaction of their own: inline calls (rule R11), and priority and info messages.
  *
- * Owner: a fiber of the server's scope each; the caller only awaits, so that its timeout or interruption loses no
- * action. Inline calls hold the server's permit from their reads until later transactions read their writes.
+ * Owner: a fiber each, which the server's scope waits for; the caller only awaits, so that its timeout or interruption loses no
+ * action and leaves no lock behind. Inline calls hold the server's permit from their reads until later transactions read
+ * their writes.
  *
- * 1. An inline call runs only while the queue is empty. Its look at the queue is by snapshot: a message that is pushed
- *    meanwhile is ordered after it.
- * 2. An inline call that conflicts, or crashes, is queued: it is never answered and queued.
- * 3. A priority message that crashes is lost, and its call is answered so.
+ * 1. An inline call runs only while the queue is empty and the lock is free. Its look at the queue is by snapshot: a
+ *    message that is pushed meanwhile is ordered after it.
+ * 2. An inline call that conflicts, or crashes, is queued: it is never answered and queued. A crash is its first attempt.
+ * 3. A priority message that crashes is lost, and its sender is told so. One that asks for the lock while it is held
+ *    writes nothing (rule R21).
+ * 4. A call whose handler answers later waits as if it had been queued.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import type { BackendError } from "../../BackendError.ts"
-import * as DurableQueue from "../../DurableQueue.ts"
 import type { StateError } from "../../StateCodec.ts"
 import { Transaction } from "../../Transaction.ts"
+import type { Caller } from "../queue/envelope.ts"
+import * as Queue from "../queue/queue.ts"
 import { transact } from "../transact.ts"
 import { runActions } from "./actions.ts"
-import { HandlerCrashed, ServerKilled } from "./errors.ts"
+import { inlineAnswer, markWaiting, openInline } from "./answering.ts"
+import { forget } from "./client.ts"
+import { HandlerCrashed, Locked, LockFenced, ServerKilled, ServerStopped } from "./errors.ts"
+import { isOfMessage } from "./failures.ts"
 import { answerOf, Crash, handle, type Handled, type Incoming } from "./handle.ts"
-import { holdLogs, PureRunner } from "./purity.ts"
-import { load, save, type Server, stop } from "./server.ts"
+import { acquire, type Acquired, runLocked } from "./locked.ts"
+import { record, retried } from "./metrics.ts"
+import { HeldLogs, holdLogs, PureRunner } from "./purity.ts"
+import { gone, load, save, type Server, stop } from "./server.ts"
+
+/** A message without the id that its transaction gives it. */
+export type Direct = Omit<Incoming, "id">
+
+/** How far a message got. */
+export type Progress =
+  /** It was handled; a call that is answered has the bytes of its answer. */
+  | { readonly _tag: "Handled"; readonly answer: Uint8Array | undefined }
+  /** It was handled, and its answer comes later (4). */
+  | { readonly _tag: "Waits" }
+  /** It has to go through the queue, with so many attempts behind it (2). */
+  | { readonly _tag: "Queue"; readonly attempts: number }
+
+type Failure = BackendError | ServerKilled | ServerStopped | HandlerCrashed | Locked | LockFenced
 
 interface Ran {
   readonly handled: Handled
-  readonly answer: Uint8Array | undefined
+  readonly progress: Progress
+  readonly acquired: Acquired | undefined
+  readonly caller: Caller | undefined
 }
 
-/** A message without the id that its transaction gives it. */
-type Direct = Omit<Incoming, "id">
+const TO_QUEUE: Progress = { _tag: "Queue", attempts: 0 }
 
-const body = (server: Server, input: Direct, inline: boolean) =>
+const body = (
+  server: Server,
+  direct: Direct,
+  inline: boolean
+): Effect.Effect<Ran | undefined, Crash | ServerKilled | Locked, Transaction> =>
   Effect.gen(function*() {
     const state = yield* Transaction
     const logs = yield* holdLogs
-    const runner = yield* PureRunner.make(server.definition.name, state, logs)
-    const [head, waiting] = yield* Effect.all([
+    const [bytes, waiting] = yield* Effect.all([
       state.get(server.keys.head),
-      inline ? DurableQueue.peek(server.queue, 1) : Effect.succeed([])
+      inline ? Queue.peek(state, server.keys, 1) : Effect.succeed([])
     ], { concurrency: "unbounded" })
-    if (head === undefined) return yield* new ServerKilled({ server: server.definition.name })
+    if (bytes === undefined) return yield* new ServerKilled({ server: server.definition.name })
     if (waiting.length > 0) return undefined
-    const wrong = (error: StateError) => new Crash(input.message.tag, Cause.die(error), logs, undefined)
-    const loaded = yield* Effect.mapError(load(server, head), wrong)
-    const id = Buffer.from(state.operationId.subarray(0, 20)).toString("hex")
-    const handled = yield* handle(server, runner, logs, { ...input, id }, loaded!.state, undefined)
-    const answer = answerOf(input.message, handled)
-    if (inline && answer === undefined) return undefined
-    yield* Effect.mapError(save(server, state, loaded, handled.state), wrong)
-    state.onCommit.push(() => logs.release())
+    const { tag } = direct.message
+    const wrong = (error: StateError) => new Crash(tag, Cause.die(error), logs, undefined)
+    const loaded = yield* Effect.mapError(load(server, bytes), wrong)
+    const isLocked = loaded.head.lock !== undefined
+    if (inline && isLocked) return undefined
+    const runner = yield* PureRunner.make(server.definition.name, state, logs)
+    openInline(state, direct.caller)
+    const input: Incoming = { ...direct, id: Buffer.from(state.operationId.subarray(0, 20)).toString("hex") }
+    const handled = yield* handle(server, runner, logs, input, loaded.state, undefined)
+    if (handled.locks && isLocked) return yield* new Locked({ server: server.definition.name, tag })
+    const lock = handled.locks ? acquire(server, state, input, undefined) : undefined
+    const saved = yield* Effect.mapError(save(server, state, loaded, handled.state, lock && { lock }), wrong)
+    state.onCommit.push(() => {
+      logs.release()
+      record(server, server.metrics.outcome(handled.outcome), 1)
+    })
     // before the answer: who has it finds the handle stopped
     if (handled.stopped) state.onCommit.push(() => stop(server, String(handled.stop)))
-    return { handled, answer } as Ran
+    const answer = answerOf(input.message, handled) ?? inlineAnswer(state)
+    const isWaiting = answer === undefined && !handled.locks && input.caller !== undefined
+    if (isWaiting) markWaiting(state, server.keys, input.caller)
+    return {
+      handled: { ...handled, state: saved.state },
+      progress: isWaiting ? { _tag: "Waits" } : { _tag: "Handled", answer },
+      acquired: lock && { lock, input, ...saved },
+      caller: input.caller
+    }
   })
 
-const after = (server: Server, ran: Ran): Effect.Effect<void> =>
-  ran.handled.actions.length === 0
-    ? Effect.void
-    : runActions(server, [ran.handled.actions], ran.handled.state)
+/** What comes after the commit: the answer, the actions, the lock. */
+const after = (
+  server: Server,
+  ran: Ran,
+  progress: (progress: Progress) => void
+): Effect.Effect<void, Failure> => {
+  const { acquired, handled } = ran
+  if (acquired !== undefined) return locked(server, acquired, progress)
+  progress(ran.progress)
+  const actions = handled.actions.length === 0 ? Effect.void : runActions(server, [handled.actions], handled.state)
+  return ran.progress._tag === "Waits" ? Effect.andThen(unlessGone(server, ran.caller), actions) : actions
+}
 
-/** Runs a call inline. Succeeds with the bytes of its answer, or with `undefined` when it has to be queued (2). */
+/** Takes away the key of a call that ended before the commit that says that it waits. */
+const unlessGone = (server: Server, caller: Caller | undefined): Effect.Effect<void> =>
+  caller === undefined || server.tenant.calls.has(caller.instance, caller.id)
+    ? Effect.void
+    : Effect.ignore(forget(server.tenant, server.keys, caller))
+
+/** Runs the locked handler; its end is the message's. */
+const locked = (
+  server: Server,
+  acquired: Acquired,
+  progress: (progress: Progress) => void
+): Effect.Effect<void, Failure> =>
+  Effect.flatMap(runLocked(server, acquired), (ended): Effect.Effect<void, Failure> => {
+    const { message } = acquired.input
+    const named = { server: server.definition.name, tag: message.tag }
+    switch (ended._tag) {
+      case "Answered":
+        if (ended.crashed !== undefined && message.kind !== "call") {
+          return Effect.fail(new HandlerCrashed({ ...named, cause: ended.crashed }))
+        }
+        if (ended.answer === undefined && message.kind === "call") {
+          progress({ _tag: "Waits" })
+          return unlessGone(server, acquired.input.caller)
+        }
+        progress({ _tag: "Handled", answer: ended.answer })
+        return Effect.void
+      case "Fenced":
+        return Effect.fail(new LockFenced({ ...named, requeued: false }))
+      case "Killed":
+        return Effect.fail(new ServerKilled(named))
+      case "Interrupted":
+        return Effect.fail(new ServerStopped({ ...named, reason: "the server stopped while the locked handler ran" }))
+    }
+  })
+
+/** What the store refuses of a message is its crash. */
+const crashOf = (direct: Direct) => (error: BackendError | Crash | ServerKilled | Locked) =>
+  error._tag === "BackendError" && isOfMessage(error)
+    ? new Crash(direct.message.tag, Cause.die(error), HeldLogs.none, undefined)
+    : error
+
+/** Runs a call inline, or says that it has to be queued (2). */
 export const runInline = (
   server: Server,
-  input: Direct,
-  answered: (answer: Uint8Array | undefined) => void
-): Effect.Effect<void, BackendError | ServerKilled> =>
+  direct: Direct,
+  progress: (progress: Progress) => void
+): Effect.Effect<void, Failure> =>
   Effect.suspend(() => {
     let held = true
     const release = () => {
@@ -72,55 +164,60 @@ export const runInline = (
       held = false
       Effect.runSync(server.inline.release(1))
     }
-    const run = transact(server.tenant, body(server, input, true), { tries: 1, accepted: release })
-    const attempt = Effect.matchEffect(run, {
-      onSuccess: (ran) => Effect.succeed(ran),
-      onFailure: (error) => {
-        if (error._tag === "Crash") {
-          return Effect.as(
-            Effect.logError(
-              `${server.definition.name}: handling ${error.messageTag} inline crashed, it is queued`,
-              error.cause
-            ),
-            undefined
-          )
+    const run = transact(server.tenant, body(server, direct, true), { tries: 1, accepted: release })
+    const attempt = Effect.matchEffect(Effect.mapError(run, crashOf(direct)), {
+      onSuccess: (ran) => Effect.succeed(ran ?? TO_QUEUE),
+      onFailure: (error): Effect.Effect<Progress, Failure> => {
+        if (error._tag === "Crash") return crashedInline(server, error)
+        if (error._tag === "BackendError" && error.isRetryable) {
+          retried(server, error)
+          return Effect.succeed(TO_QUEUE)
         }
-        if (error._tag === "BackendError" && error.isRetryable) return Effect.undefined
+        if (error._tag === "ServerKilled") gone(server)
         return Effect.fail(error)
       }
     })
     return Effect.flatMap(
       Effect.andThen(server.inline.take(1), Effect.ensuring(attempt, Effect.sync(release))),
-      (ran) => {
-        answered(ran?.answer)
-        return ran === undefined ? Effect.void : after(server, ran)
-      }
+      (ran) => "handled" in ran ? after(server, ran, progress) : Effect.sync(() => progress(ran))
     )
   })
 
-/** Runs a priority or info message. Succeeds with the bytes of its answer, if it is a call. */
+const crashedInline = (server: Server, error: Crash): Effect.Effect<Progress> => {
+  error.logs.release()
+  record(server, server.metrics.outcome("crash"), 1)
+  return Effect.as(
+    Effect.logError(
+      `${server.definition.name}: handling "${error.messageTag}" inline crashed, it is queued`,
+      error.cause
+    ),
+    { _tag: "Queue", attempts: 1 }
+  )
+}
+
+/** Runs a priority or info message. */
 export const runPriority = (
   server: Server,
-  input: Direct,
-  answered: (answer: Uint8Array | undefined) => void
-): Effect.Effect<void, BackendError | ServerKilled | HandlerCrashed> => {
-  const run = Effect.catchIf(
-    transact(server.tenant, body(server, input, false)),
-    (error) => error._tag === "Crash",
-    (crash) => {
-      crash.logs.release()
-      return Effect.andThen(
-        Effect.logError(`${server.definition.name}: handling ${crash.messageTag} crashed, it is lost`, crash.cause),
-        new HandlerCrashed({
-          server: server.definition.name,
-          tag: crash.messageTag,
-          cause: Cause.pretty(crash.cause)
-        })
-      )
-    }
+  direct: Direct,
+  progress: (progress: Progress) => void
+): Effect.Effect<void, Failure> => {
+  const run = transact(server.tenant, body(server, direct, false), { retried: (error) => retried(server, error) })
+  return Effect.flatMap(
+    Effect.catch(
+      Effect.mapError(run, crashOf(direct)),
+      (error): Effect.Effect<never, Failure> =>
+        error._tag === "Crash" ? crashedPriority(server, error) : Effect.fail(error)
+    ),
+    (ran) => ran === undefined ? Effect.void : after(server, ran, progress)
   )
-  return Effect.flatMap(run, (ran) => {
-    answered(ran?.answer)
-    return ran === undefined ? Effect.void : after(server, ran)
-  })
+}
+
+const crashedPriority = (server: Server, crash: Crash): Effect.Effect<never, HandlerCrashed> => {
+  crash.logs.release()
+  record(server, server.metrics.outcome("crash"), 1)
+  const named = { server: server.definition.name, tag: crash.messageTag }
+  return Effect.andThen(
+    Effect.logError(`${named.server}: handling "${named.tag}" crashed, it is lost`, crash.cause),
+    new HandlerCrashed({ ...named, cause: Cause.pretty(crash.cause) })
+  )
 }

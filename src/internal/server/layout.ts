@@ -3,19 +3,23 @@
  * another's (rule R6).
  *
  * ```
- * <library> "s" (<tuid>) "name"                        the definition's name
- *                        "head"                        version of the state: 22 bytes, unique to the commit that wrote it
- *                        "state" ...                   the state, see StateCodec
- *                        "item" <versionstamp> <chunk> queued messages
- *                        "push" / "pop"                counters of messages pushed and taken
- *                        "wait" <millis> <caller> <id> calls that wait for an answer
+ * <library> "s" (<tuid>) "name"                              the definition's name
+ *                        "head"                              version of the state, and the lock, see head.ts
+ *                        "state" ...                         the state, see StateCodec
+ *                        "item" <versionstamp> <i> <n>       queued messages
+ *                        "push" / "pop"                      counters of messages pushed and taken
+ *                        "wait" <millis> <caller> <id>       calls that wait for an answer
+ *                        "lock" <token> <i>                  the message of a lock, until it is handled or requeued
+ *                        "dead" <versionstamp> <i> <n>       dead letters
+ *                        "deads"                             the counter of them
  * ```
  */
 import * as Tuple from "../../Tuple.ts"
 import { libraryPrefix } from "../layout.ts"
+import { locate, type Located, type QueueKeys } from "../queue/queueKeys.ts"
 
 /** The keys of one server. */
-export class ServerKeys {
+export class ServerKeys implements QueueKeys {
   readonly prefix: Uint8Array
   readonly name: Uint8Array
   readonly head: Uint8Array
@@ -24,6 +28,9 @@ export class ServerKeys {
   readonly push: Uint8Array
   readonly pop: Uint8Array
   readonly waiting: Uint8Array
+  readonly lock: Uint8Array
+  readonly dead: Uint8Array
+  readonly deadCount: Uint8Array
 
   /** Throws a `TupleError` when the tuid has an element that a key cannot hold. */
   constructor(tenantPrefix: Uint8Array, tuid: Tuple.Tuple) {
@@ -35,9 +42,20 @@ export class ServerKeys {
     this.push = Tuple.pack(["push"], this.prefix)
     this.pop = Tuple.pack(["pop"], this.prefix)
     this.waiting = Tuple.pack(["wait"], this.prefix)
+    this.lock = Tuple.pack(["lock"], this.prefix)
+    this.dead = Tuple.pack(["dead"], this.prefix)
+    this.deadCount = Tuple.pack(["deads"], this.prefix)
   }
 
   waitingKey(millis: number, caller: Uint8Array, id: number): Uint8Array {
     return Tuple.pack([millis, caller, id], this.waiting)
   }
+
+  /** Where the message of a lock lies. */
+  lockMessage(token: Uint8Array): Uint8Array {
+    return Tuple.pack([token], this.lock)
+  }
 }
+
+/** The queue of a server, wherever its tenant lies. */
+export const queueOf = (tuid: Tuple.Tuple): Located => locate((tenantPrefix) => new ServerKeys(tenantPrefix, tuid))

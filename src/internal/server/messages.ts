@@ -2,16 +2,19 @@
  * Messages on their way to a server: checked against its protocol, encoded, and pushed. What does not fit is refused
  * before anything is written, with the field and what to do.
  */
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
+import * as Tracer from "effect/Tracer"
 import { VALUE_LIMIT_BYTES } from "../../Backend.ts"
-import * as DurableQueue from "../../DurableQueue.ts"
 import { Transaction } from "../../Transaction.ts"
 import type * as Tuple from "../../Tuple.ts"
 import { codecOf } from "../codec.ts"
+import * as Envelopes from "../queue/envelope.ts"
+import * as Queue from "../queue/queue.ts"
 import type { TransactionState } from "../transactionState.ts"
 import { signalKey } from "../watching.ts"
-import * as Envelopes from "./envelope.ts"
 import { InvalidPayload, PayloadTooLarge, UnknownMessage } from "./errors.ts"
 import { ServerKeys } from "./layout.ts"
 import type { Definition, Kind, Message } from "./model.ts"
@@ -63,9 +66,10 @@ export const check = (
 export const toBytes = (
   definition: Definition,
   checked: Checked,
-  caller: Envelopes.Caller | undefined
+  caller: Envelopes.Caller | undefined,
+  sent: Sent
 ): Result.Result<Uint8Array, PayloadTooLarge> => {
-  const bytes = Envelopes.encode({ tag: checked.message.tag, payload: checked.data, caller })
+  const bytes = Envelopes.encode({ tag: checked.message.tag, payload: checked.data, caller, ...sent })
   return bytes.length <= MESSAGE_LIMIT_BYTES ? Result.succeed(bytes) : Result.fail(
     new PayloadTooLarge({
       server: definition.name,
@@ -80,23 +84,37 @@ export const toBytes = (
 export const push = (
   state: TransactionState,
   keys: ServerKeys,
-  items: ReadonlyArray<Uint8Array>
-): Effect.Effect<void, never, Transaction> =>
-  Effect.map(DurableQueue.pushAll({ keys }, items), () => {
-    if (items.length > 0) signalKey(state.target, state, keys.push)
+  items: ReadonlyArray<Uint8Array>,
+  attempts = 0
+): void => {
+  for (const item of items) Queue.push(state, keys, item, attempts)
+  if (items.length > 0) signalKey(state.target, state, keys.push)
+}
+
+/** Where and when a message is sent. */
+export type Sent = Pick<Envelopes.Envelope, "trace" | "millis">
+
+/** The span that the current fiber is in, and the time. */
+export const sentNow: Effect.Effect<Sent> = Effect.withFiber((fiber) => {
+  const span = Context.getOrUndefined(fiber.context as Context.Context<Tracer.ParentSpan>, Tracer.ParentSpan)
+  return Effect.succeed({
+    trace: span && { traceId: span.traceId, spanId: span.spanId, sampled: span.sampled },
+    millis: fiber.getRef(Clock.Clock).currentTimeMillisUnsafe()
   })
+})
 
 /** Checks and encodes casts, all or none. */
 export const encodeCasts = (
   definition: Definition,
   operation: string,
-  messages: ReadonlyArray<readonly [tag: string, payload?: unknown]>
+  messages: ReadonlyArray<readonly [tag: string, payload?: unknown]>,
+  sent: Sent
 ): Result.Result<Array<Uint8Array>, Refused | PayloadTooLarge> => {
   const items: Array<Uint8Array> = []
   for (const [tag, payload] of messages) {
     const bytes = Result.flatMap(
       check(definition, ["cast"], operation, tag, payload) as Result.Result<Checked, Refused | PayloadTooLarge>,
-      (checked) => toBytes(definition, checked, undefined)
+      (checked) => toBytes(definition, checked, undefined, sent)
     )
     if (Result.isFailure(bytes)) return Result.fail(bytes.failure)
     items.push(bytes.success)
@@ -111,7 +129,11 @@ export const castAllTx = (
   messages: ReadonlyArray<readonly [tag: string, payload?: unknown]>
 ): Effect.Effect<void, InvalidPayload | UnknownMessage | PayloadTooLarge, Transaction> =>
   Effect.flatMap(Transaction, (state) =>
-    Effect.flatMap(
-      Effect.fromResult(encodeCasts(definition, "castTx", messages)),
-      (items) => push(state, new ServerKeys(state.prefix, tuid), items)
-    ))
+    Effect.flatMap(sentNow, (sent) =>
+      Effect.flatMap(
+        Effect.fromResult(encodeCasts(definition, "castTx", messages, sent)),
+        (items) => {
+          push(state, new ServerKeys(state.prefix, tuid), items)
+          return Queue.done(state)
+        }
+      )))

@@ -12,12 +12,15 @@ import type * as Tuple from "../../Tuple.ts"
 /** A codec that needs no service. */
 export type AnyCodec = Schema.Codec<any, any, never, never>
 
+/** The kinds of messages. */
 export type Kind = "call" | "cast" | "info"
 
 /** One message of a protocol. */
 export interface Message {
   readonly tag: string
   readonly kind: Kind
+  /** Whether its handler may ask for the lock. */
+  readonly locks: boolean
   /** `undefined` when the message has no payload. */
   readonly payload: AnyCodec | undefined
   readonly success: AnyCodec
@@ -46,7 +49,10 @@ export interface ActionRequest {
 }
 
 /** What a handler returned. */
-export type Outcome =
+export type Outcome = Settled | { readonly _tag: "Lock"; readonly state: unknown }
+
+/** What ends the handling of a message. */
+export type Settled =
   | {
     readonly _tag: "Reply"
     readonly value: unknown
@@ -60,6 +66,13 @@ export type Outcome =
     readonly state: unknown
     readonly actions: ReadonlyArray<ActionRequest>
   }
+
+/** What a locked handler returned: an outcome, or one that is made from the state as it is when the lock ends. */
+export type LockedOutcome =
+  | Settled
+  | { readonly _tag: "Update"; readonly apply: (state: unknown) => Settled | PureEffect<Settled> }
+
+type PureEffect<A> = Effect.Effect<A, unknown, Transaction>
 
 /** Who waits for an answer: kept in the envelope, and by users in their state. */
 export interface From {
@@ -79,6 +92,11 @@ export interface HandlerContext {
   /** Tells this message from every other one of its server; priority and info messages have one too. */
   readonly id: string
   readonly tuid: Tuple.Tuple
+}
+
+/** What locked handlers get besides payload and state. */
+export interface LockedContext extends HandlerContext {
+  readonly kind: Kind
 }
 
 export type Handler = (
@@ -102,9 +120,27 @@ export interface Behaviour {
 
 export type ActionHandler = (payload: unknown, state: unknown) => Effect.Effect<unknown, never, never>
 
+export type LockedHandler = (
+  payload: unknown,
+  state: unknown,
+  context: LockedContext
+) => LockedOutcome | Effect.Effect<LockedOutcome, unknown, never>
+
+/** A message that was taken off the queue for good, as its handler sees it. */
+export interface DeadMessage extends LockedContext {
+  readonly tag: string
+  readonly payload: unknown
+  readonly attempts: number
+  readonly cause: string
+}
+
+export type DeadLetterHandler = (letter: DeadMessage) => Effect.Effect<void, never, never>
+
 /** A server's handlers with side effects; their services are already provided. */
 export interface Effects {
   readonly actions: ReadonlyMap<string, ActionHandler>
+  readonly locked: ReadonlyMap<string, LockedHandler>
+  readonly deadLetter: DeadLetterHandler | undefined
 }
 
 /** Checked options of a running server, durations in milliseconds. */
@@ -114,6 +150,10 @@ export interface Options {
   readonly reset: boolean
   readonly consumeK: number
   readonly cache: boolean
+  /** `Infinity` when messages are never taken off the queue for failing. */
+  readonly deadLetterThreshold: number
+  /** `Infinity` when locks are never broken. */
+  readonly lockTimeoutMillis: number
   readonly restart: Schedule.Schedule<unknown, unknown> | undefined
 }
 
@@ -123,6 +163,7 @@ export interface Client {
   readonly cast: (tag: string, payload: unknown) => Effect.Effect<void, any>
   readonly castAll: (messages: ReadonlyArray<readonly [tag: string, payload?: unknown]>) => Effect.Effect<void, any>
   readonly queueLength: Effect.Effect<number, any>
+  readonly locked: Effect.Effect<boolean, any>
   readonly state: Effect.Effect<unknown, any>
 }
 
@@ -133,6 +174,7 @@ export interface Running extends Client {
   readonly priorityCast: (tag: string, payload: unknown) => Effect.Effect<void, any>
   readonly info: (tag: string, payload: unknown) => Effect.Effect<void, any>
   readonly stop: (reason?: unknown) => Effect.Effect<void>
+  readonly kill: (reason?: unknown) => Effect.Effect<void, any>
 }
 
 /** An answer to a call. */

@@ -8,27 +8,28 @@
  *    whose commit failed is never met again (rule R17).
  * 2. `inline` has one permit: inline calls of this process go one after another, each from the moment it reads until
  *    later ones read what it wrote.
- * 3. `stopped` is done once; from then on no message is taken and no call of this handle waits.
+ * 3. `ended` is done once; from then on no message is taken and no call of this handle waits.
  */
+import type * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import type * as Scope from "effect/Scope"
+import * as Latch from "effect/Latch"
+import * as Result from "effect/Result"
 import * as Semaphore from "effect/Semaphore"
-import type { DurableQueue } from "../../DurableQueue.ts"
 import * as StateCodec from "../../StateCodec.ts"
 import type { Tenant } from "../../Tenant.ts"
 import type { Transaction } from "../../Transaction.ts"
 import type * as Tuple from "../../Tuple.ts"
 import * as Keys from "../keys.ts"
 import type { TransactionState } from "../transactionState.ts"
+import { ServerKilled, ServerStopped } from "./errors.ts"
+import * as Heads from "./head.ts"
 import type { ServerKeys } from "./layout.ts"
+import { metricsOf, type ServerMetrics } from "./metrics.ts"
 import type { Behaviour, Definition, Effects, Options } from "./model.ts"
 
-interface Cached {
-  readonly version: string
-  readonly state: unknown
-}
+type Stored = StateCodec.Stored<unknown>
 
 /** What the parts of a running server share. */
 export interface Server {
@@ -39,68 +40,163 @@ export interface Server {
   readonly tenant: Tenant["Service"]
   readonly tuid: Tuple.Tuple
   readonly keys: ServerKeys
-  readonly queue: DurableQueue
   readonly codec: StateCodec.StateCodec<unknown>
-  readonly scope: Scope.Scope
+  readonly inFlight: InFlight
+  /** What the server was started in: for its metrics. */
+  readonly context: Context.Context<never>
   readonly inline: Semaphore.Semaphore
-  readonly stopped: Deferred.Deferred<string>
-  cache: Cached | undefined
+  readonly metrics: ServerMetrics
+  readonly ended: Deferred.Deferred<End>
+  cache: Saved | undefined
+}
+
+/** Why a handle takes no messages any more. */
+export interface End {
+  readonly reason: string
+  readonly killed: boolean
+}
+
+/**
+ * The messages of a handle that run past the queue. The scope waits for them itself: a fiber belongs to a scope only
+ * when its first step has returned, and that step can be what closes the scope.
+ */
+class InFlight {
+  #count = 0
+  readonly #idle = Latch.makeUnsafe(true)
+
+  enter(): void {
+    if (this.#count++ === 0) this.#idle.closeUnsafe()
+  }
+
+  leave(): void {
+    if (--this.#count === 0) this.#idle.openUnsafe()
+  }
+
+  /** Ends when none runs. */
+  get idle(): Effect.Effect<void> {
+    return this.#idle.await
+  }
 }
 
 /** A server from its parts. */
-export const make = (parts: Omit<Server, "codec" | "inline" | "stopped" | "cache" | "queue">): Server => ({
+export const make = (parts: Omit<Server, "codec" | "inFlight" | "inline" | "metrics" | "ended" | "cache">): Server => ({
   ...parts,
-  queue: { keys: parts.keys },
-  codec: StateCodec.term(parts.definition.state),
+  codec: StateCodec.make(parts.definition.state),
+  inFlight: new InFlight(),
   inline: Semaphore.makeUnsafe(1),
-  stopped: Deferred.makeUnsafe<string>(),
+  metrics: metricsOf(parts.definition.name),
+  ended: Deferred.makeUnsafe<End>(),
   cache: undefined
 })
 
 /** Stops a server's handle, once (3). */
 export const stop = (server: Server, reason: string): void => {
-  Deferred.doneUnsafe(server.stopped, Exit.succeed(reason))
+  Deferred.doneUnsafe(server.ended, Exit.succeed({ reason, killed: false }))
 }
 
-/** Whether a server's handle was stopped. */
-export const isStopped = (server: Server): boolean => Deferred.isDoneUnsafe(server.stopped)
+/** Ends a server's handle whose state is gone, once (3). */
+export const gone = (server: Server): void => {
+  Deferred.doneUnsafe(server.ended, Exit.succeed({ reason: "the server was killed", killed: true }))
+}
 
-/** The state of a server within a transaction, and what it writes. */
+/** Whether a server's handle has ended. */
+export const isEnded = (server: Server): boolean => Deferred.isDoneUnsafe(server.ended)
+
+/** The error of whoever meets the end of a handle. */
+export const endError = (server: Server, end: End): ServerStopped | ServerKilled =>
+  end.killed
+    ? new ServerKilled({ server: server.definition.name })
+    : new ServerStopped({ server: server.definition.name, reason: end.reason })
+
+/** The state of a server within a transaction, and its head. */
 export interface Loaded {
-  readonly version: string
+  readonly head: Heads.Head
   readonly state: unknown
+  readonly stored: Stored
 }
 
-/** The state, from the cache where its version still holds; `undefined` when the server does not exist. */
+/** The state, from the cache where its version still holds (1). */
 export const load = (
   server: Server,
-  head: Uint8Array | undefined
-): Effect.Effect<Loaded | undefined, StateCodec.StateError, Transaction> => {
-  if (head === undefined) return Effect.undefined
-  const version = Keys.toText(head)
+  bytes: Uint8Array
+): Effect.Effect<Loaded, StateCodec.StateError, Transaction> =>
+  Effect.flatMap(headOf(bytes), (head) => loadState(server, head))
+
+/** The head of its bytes. */
+export const headOf = (bytes: Uint8Array): Effect.Effect<Heads.Head, StateCodec.StateError> =>
+  Effect.fromResult(
+    Result.mapError(
+      Heads.decode(bytes),
+      (problem) => new StateCodec.StateError({ operation: "decode", field: "", problem })
+    )
+  )
+
+/** The state that belongs to a head. */
+export const loadState = (
+  server: Server,
+  head: Heads.Head
+): Effect.Effect<Loaded, StateCodec.StateError, Transaction> => {
   const cached = server.cache
-  if (server.options.cache && cached !== undefined && cached.version === version) return Effect.succeed(cached)
-  return Effect.map(server.codec.read(server.keys.state), (state) => ({ version, state }))
+  if (server.options.cache && cached !== undefined && cached.version === head.version) {
+    return Effect.succeed({ head, state: cached.state, stored: cached.stored })
+  }
+  return Effect.map(readState(server.codec, server.keys), (stored) => ({ head, state: stored.value, stored }))
+}
+
+/** The state of a server that has a head. */
+export const readState = (
+  codec: StateCodec.StateCodec<unknown>,
+  keys: ServerKeys
+): Effect.Effect<Stored, StateCodec.StateError, Transaction> =>
+  Effect.flatMap(
+    codec.read(keys.state),
+    (stored) =>
+      stored === undefined
+        ? Effect.fail(new StateCodec.StateError({ operation: "decode", field: "", problem: "it is missing" }))
+        : Effect.succeed(stored)
+  )
+
+/** What a transaction changes of the head besides the version. */
+export type HeadChange = Partial<Pick<Heads.Head, "lock" | "fenced">>
+
+/** A state as the store has it after a commit, and its version. */
+export interface Saved {
+  readonly version: string
+  readonly state: unknown
+  readonly stored: Stored
 }
 
 /** Writes a changed state with a new version, and caches it when others of this process can read it (1). */
 export const save = (
   server: Server,
   transaction: TransactionState,
-  loaded: Loaded | undefined,
-  state: unknown
-): Effect.Effect<void, StateCodec.StateError, Transaction> => {
-  if (loaded !== undefined && loaded.state === state) {
-    transaction.onAccepted.push(() => {
-      server.cache = loaded
-    })
-    return Effect.void
+  loaded: Loaded,
+  state: unknown,
+  change?: HeadChange
+): Effect.Effect<Saved, StateCodec.StateError, Transaction> => {
+  if (loaded.state === state) {
+    if (change !== undefined) writeHead(transaction, server.keys, { ...loaded.head, ...change })
+    return Effect.succeed(
+      cacheAt(server, transaction, { version: loaded.head.version, state, stored: loaded.stored })
+    )
   }
-  return Effect.map(server.codec.write(server.keys.state, loaded?.state, state), (kept) => {
-    transaction.set(server.keys.head, transaction.operationId)
+  return Effect.map(server.codec.write(server.keys.state, loaded.stored, state), (stored) => {
     const version = Keys.toText(transaction.operationId)
-    transaction.onAccepted.push(() => {
-      server.cache = { version, state: kept }
-    })
+    writeHead(transaction, server.keys, { ...loaded.head, ...change, version })
+    return cacheAt(server, transaction, { version, state: stored.value, stored })
   })
+}
+
+const cacheAt = (server: Server, transaction: TransactionState, saved: Saved): Saved => {
+  if (server.options.cache) {
+    transaction.onAccepted.push(() => {
+      server.cache = saved
+    })
+  }
+  return saved
+}
+
+/** Writes a head. */
+export const writeHead = (transaction: TransactionState, keys: ServerKeys, head: Heads.Head): void => {
+  transaction.set(keys.head, Heads.encode(head))
 }

@@ -1,0 +1,112 @@
+/**
+ * Dead letters on the keys where they lie: messages whose handling failed as often as the threshold says, kept until an
+ * operator requeues or deletes them (source document, section 5).
+ *
+ * A row is `[format, attempts, millis, cause, message]` as MessagePack. It is written under the versionstamp of the
+ * commit that took the message off the queue, so that they are listed in the order in which they died.
+ */
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as Tuple from "../../Tuple.ts"
+import { packValue, unpackValue } from "../codec.ts"
+import type { TransactionState } from "../transactionState.ts"
+import * as Pieces from "./pieces.ts"
+import * as Queue from "./queue.ts"
+import type { QueueKeys } from "./queueKeys.ts"
+
+const FORMAT = 1
+
+/** The longest cause that is kept: enough to see what happened, whatever a stack trace holds. */
+export const CAUSE_LIMIT_CHARS = 10_000
+
+/** A dead letter as it lies in the store. */
+export interface DeadRow {
+  /** Its name: tells it from every other one of its queue. */
+  readonly id: string
+  readonly attempts: number
+  readonly millis: number
+  readonly cause: string
+  readonly message: Uint8Array
+}
+
+/** Writes a dead letter; taking the message off the queue is the caller's. */
+export const write = (
+  state: TransactionState,
+  keys: QueueKeys,
+  letter: { readonly attempts: number; readonly cause: string; readonly message: Uint8Array }
+): void => {
+  const cause = letter.cause.slice(0, CAUSE_LIMIT_CHARS)
+  Pieces.append(
+    state,
+    keys.dead,
+    packValue([FORMAT, letter.attempts, state.timeMillis, cause, Buffer.from(letter.message)])
+  )
+  state.add(keys.deadCount, Queue.counterBytes(1))
+}
+
+const rowOf = (whole: Pieces.Whole): DeadRow => {
+  const id = Pieces.stampText(whole.stamp)
+  const data = unpackValue(whole.bytes)
+  if (Result.isSuccess(data) && Array.isArray(data.success) && data.success[0] === FORMAT) {
+    const [, attempts, millis, cause, message] = data.success as Array<unknown>
+    if (
+      typeof attempts === "number" && typeof millis === "number" && typeof cause === "string" &&
+      message instanceof Uint8Array
+    ) return { id, attempts, millis, cause, message: new Uint8Array(message) }
+  }
+  return { id, attempts: 0, millis: 0, cause: "this row cannot be read: delete it", message: whole.bytes }
+}
+
+/** The first dead letters, oldest first, after the one with a name if it is given. */
+export const peek = (
+  state: TransactionState,
+  keys: QueueKeys,
+  limit: number,
+  after: string | undefined
+): Effect.Effect<ReadonlyArray<DeadRow>> =>
+  Effect.map(
+    Queue.peekWhole(state, keys.dead, limit, after === undefined ? undefined : Pieces.stampOfText(after)),
+    (found) => found.map(rowOf)
+  )
+
+const find = (
+  state: TransactionState,
+  keys: QueueKeys,
+  id: string
+): Effect.Effect<Pieces.Whole | undefined> => {
+  const stamp = Pieces.stampOfText(id)
+  if (stamp === undefined) return Effect.undefined
+  const prefix = Tuple.pack([stamp], keys.dead)
+  return Effect.map(
+    state.getRange(prefix, Tuple.strinc(prefix)),
+    (rows) => Pieces.assemble(keys.dead, rows, 1, true)[0]
+  )
+}
+
+/** Takes a dead letter out. Succeeds with it, or with `undefined` when there is none of that name. */
+export const remove = (
+  state: TransactionState,
+  keys: QueueKeys,
+  id: string
+): Effect.Effect<DeadRow | undefined> =>
+  Effect.map(find(state, keys, id), (whole) => {
+    if (whole === undefined) return undefined
+    for (const key of whole.keys) state.clear(key)
+    state.add(keys.deadCount, Queue.counterBytes(-1))
+    return rowOf(whole)
+  })
+
+/** Puts a dead letter back at the end of the queue, with no attempts behind it. */
+export const requeue = (state: TransactionState, keys: QueueKeys, id: string): Effect.Effect<boolean> =>
+  Effect.map(remove(state, keys, id), (row) => {
+    if (row === undefined) return false
+    Queue.push(state, keys, row.message)
+    return true
+  })
+
+/** Removes all dead letters. */
+export const purge = (state: TransactionState, keys: QueueKeys): void => {
+  const { begin, end } = Tuple.range([], keys.dead)
+  state.clearRange(begin, end)
+  state.clear(keys.deadCount)
+}

@@ -1,0 +1,138 @@
+/**
+ * The operations of a queue on the keys where it lies. `DurableQueue` is what users see of it.
+ *
+ * 1. An item is its message with four bytes before it: how often handling it has failed. Counting one more rewrites the
+ *    first piece alone, so that the item keeps its place.
+ * 2. Pushes touch no key that a consumer reads for conflict; counters change by atomic additions.
+ * 3. Items are cleared key by key: clearing their range would drop what the same transaction pushes (rule R4).
+ */
+import * as Effect from "effect/Effect"
+import type { Transaction } from "../../Transaction.ts"
+import * as Tuple from "../../Tuple.ts"
+import * as Keys from "../keys.ts"
+import type { TransactionState } from "../transactionState.ts"
+import * as Pieces from "./pieces.ts"
+import type { QueueKeys } from "./queueKeys.ts"
+
+const HEADER_BYTES = 4
+
+const ATTEMPTS_LIMIT = 0xffff_ffff
+
+/** An item of a queue. */
+export interface Item extends Pieces.Whole {
+  /** How often handling it has failed. */
+  readonly attempts: number
+  /** The message without its header. */
+  readonly message: Uint8Array
+}
+
+export const counterBytes = (amount: number): Uint8Array => {
+  const bytes = new Uint8Array(8)
+  new DataView(bytes.buffer).setBigInt64(0, BigInt(amount), true)
+  return bytes
+}
+
+const readCounter = (bytes: Uint8Array | undefined): bigint =>
+  bytes === undefined || bytes.length !== 8
+    ? 0n
+    : new DataView(bytes.buffer, bytes.byteOffset).getBigInt64(0, true)
+
+const itemOf = (whole: Pieces.Whole): Item => {
+  const { bytes } = whole
+  const isItem = bytes.length >= HEADER_BYTES
+  return {
+    ...whole,
+    attempts: isItem ? new DataView(bytes.buffer, bytes.byteOffset).getUint32(0) : 0,
+    message: isItem ? bytes.subarray(HEADER_BYTES) : bytes
+  }
+}
+
+/** Adds a message at the end, with the attempts that it has behind it. */
+export const push = (state: TransactionState, keys: QueueKeys, message: Uint8Array, attempts = 0): void => {
+  const bytes = new Uint8Array(HEADER_BYTES + message.length)
+  new DataView(bytes.buffer).setUint32(0, attempts)
+  bytes.set(message, HEADER_BYTES)
+  Pieces.append(state, keys.items, bytes)
+  state.add(keys.push, counterBytes(1))
+}
+
+/** The first items, at most `limit`, by snapshot. */
+export const peek = (state: TransactionState, keys: QueueKeys, limit: number): Effect.Effect<ReadonlyArray<Item>> =>
+  Effect.map(peekWhole(state, keys.items, limit, undefined), (found) => found.map(itemOf))
+
+/** The first byte strings under a prefix, after one if it is given. */
+export const peekWhole = (
+  state: TransactionState,
+  prefix: Uint8Array,
+  limit: number,
+  after: Tuple.Versionstamp | undefined
+): Effect.Effect<ReadonlyArray<Pieces.Whole>> => {
+  const { begin, end } = Tuple.range([], prefix)
+  const from = after === undefined ? begin : Tuple.strinc(Tuple.pack([after], prefix))
+  const look = (rows: number): Effect.Effect<ReadonlyArray<Pieces.Whole>> =>
+    Effect.flatMap(state.getRange(from, end, { limit: rows, snapshot: true }), (found) => {
+      const isEnd = found.length < rows
+      const items = Pieces.assemble(prefix, found, limit, isEnd)
+      // a long item can need more rows than were asked for: ask again, for twice as many
+      return items.length >= Math.min(limit, 1) || isEnd ? Effect.succeed(items) : look(rows * 2)
+    })
+  return look(limit)
+}
+
+/** Takes items that a `peek` of the same transaction showed: each key is a read conflict, so nobody else takes it. */
+export const take = (state: TransactionState, keys: QueueKeys, items: ReadonlyArray<Item>): void => {
+  if (items.length === 0) return
+  for (const item of items) clearWhole(state, item)
+  state.add(keys.pop, counterBytes(items.length))
+}
+
+/** Clears a byte string that was read by snapshot, if nobody else did. */
+export const clearWhole = (state: TransactionState, whole: Pieces.Whole): void => {
+  for (const key of whole.keys) {
+    state.addReadConflict(Keys.single(key))
+    state.clear(key)
+  }
+}
+
+/** The difference of two counters, by snapshot. */
+export const length = (state: TransactionState, keys: QueueKeys): Effect.Effect<number> =>
+  Effect.zipWith(
+    state.get(keys.push, true),
+    state.get(keys.pop, true),
+    (pushed, popped) => Number(readCounter(pushed) - readCounter(popped))
+  )
+
+/** A counter, by snapshot. */
+export const count = (state: TransactionState, key: Uint8Array): Effect.Effect<number> =>
+  Effect.map(state.get(key, true), (bytes) => Number(readCounter(bytes)))
+
+/**
+ * Counts one more failure of an item, if the store still has the item as it was seen (rule R12). Succeeds with whether
+ * it did.
+ */
+export const charge = (state: TransactionState, item: Item): Effect.Effect<boolean> => {
+  const key = item.keys[0]!
+  return Effect.map(state.get(key), (value) => {
+    const expected = item.keys.length === 1 ? item.bytes.length : undefined
+    if (value === undefined || value.length < HEADER_BYTES) return false
+    if (expected !== undefined && value.length !== expected) return false
+    if (new DataView(value.buffer, value.byteOffset).getUint32(0) !== item.attempts) return false
+    const charged = value.slice()
+    new DataView(charged.buffer).setUint32(0, Math.min(ATTEMPTS_LIMIT, item.attempts + 1))
+    state.set(key, charged)
+    return true
+  })
+}
+
+/** Removes all items, dead letters and counters. */
+export const remove = (state: TransactionState, keys: QueueKeys): void => {
+  for (const prefix of [keys.items, keys.dead]) {
+    const { begin, end } = Tuple.range([], prefix)
+    state.clearRange(begin, end)
+  }
+  for (const key of [keys.push, keys.pop, keys.deadCount]) state.clear(key)
+}
+
+/** What a transaction effect ends with when its try cannot commit. */
+export const done = (state: TransactionState): Effect.Effect<void, never, Transaction> =>
+  state.failure === undefined ? Effect.void : Effect.die(state.failure)

@@ -1,0 +1,27 @@
+/** Where a queue lies: the part of a server's keys that its messages and dead letters use. */
+import * as Predicate from "effect/Predicate"
+
+export interface QueueKeys {
+  /** Items: `<versionstamp> <piece> <pieces>`. */
+  readonly items: Uint8Array
+  /** Counters of what was pushed and what was taken. */
+  readonly push: Uint8Array
+  readonly pop: Uint8Array
+  /** Dead letters: `<versionstamp> <piece> <pieces>`, and the counter of them. */
+  readonly dead: Uint8Array
+  readonly deadCount: Uint8Array
+}
+
+const TypeId = "~effect-dgen/DurableQueue"
+
+/** A queue by where it lies in a tenant. */
+export interface Located {
+  readonly [TypeId]: (tenantPrefix: Uint8Array) => QueueKeys
+}
+
+/** A queue from where it lies. */
+export const locate = (keys: (tenantPrefix: Uint8Array) => QueueKeys): Located => ({ [TypeId]: keys })
+
+export const isLocated = (value: unknown): value is Located => Predicate.hasProperty(value, TypeId)
+
+export const keysOf = (queue: Located, tenantPrefix: Uint8Array): QueueKeys => queue[TypeId](tenantPrefix)

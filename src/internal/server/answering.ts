@@ -1,0 +1,78 @@
+/**
+ * Answers on their way to callers: written with the commit of the transaction that made them, handed over in memory
+ * where the caller is in this process, and written under the caller's process with its bell rung where it is not.
+ *
+ * 1. A call is answered once: whoever answers it takes away the key that says it waits (rule R9).
+ * 2. An inline call has no such key yet while its handler runs. What answers it in its own transaction is kept beside the
+ *    transaction.
+ */
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Tuple from "../../Tuple.ts"
+import { writeAnswer } from "../calls.ts"
+import { processPrefix } from "../layout.ts"
+import type { Caller } from "../queue/envelope.ts"
+import type { TransactionState } from "../transactionState.ts"
+import { signalKey } from "../watching.ts"
+import type { ServerKeys } from "./layout.ts"
+
+/** What says that a call waits; its keys are never used again. */
+const WAITS = Uint8Array.of(1)
+
+interface OpenCall {
+  readonly caller: Caller
+  answer: Uint8Array | undefined
+}
+
+const openCalls = new WeakMap<TransactionState, OpenCall>()
+
+const isCaller = (a: Caller, b: Caller): boolean => a.id === b.id && Tuple.equalsBytes(a.instance, b.instance)
+
+/** Says that a call waits for its answer. */
+export const markWaiting = (state: TransactionState, keys: ServerKeys, caller: Caller): void => {
+  state.target.presence?.mark(state)
+  state.set(keys.waitingKey(caller.millis, caller.instance, caller.id), WAITS)
+}
+
+/** Says that a call is handled in this very transaction (2). */
+export const openInline = (state: TransactionState, caller: Caller | undefined): void => {
+  if (caller !== undefined) openCalls.set(state, { caller, answer: undefined })
+}
+
+/** The answer that this transaction gave to the call that it handles, if it did. */
+export const inlineAnswer = (state: TransactionState): Uint8Array | undefined => openCalls.get(state)?.answer
+
+/** Answers a call with the commit of a transaction, if it still waits. */
+export const answerCaller = (
+  keys: ServerKeys,
+  state: TransactionState,
+  caller: Caller,
+  answer: Uint8Array
+): Effect.Effect<void> => {
+  const open = openCalls.get(state)
+  if (open !== undefined && isCaller(open.caller, caller)) {
+    open.answer ??= answer
+    return Effect.void
+  }
+  const key = keys.waitingKey(caller.millis, caller.instance, caller.id)
+  return Effect.map(state.get(key), (waiting) => {
+    if (waiting === undefined) return
+    state.clear(key)
+    sendAnswer(state, caller, answer)
+  })
+}
+
+/** Sends an answer to a call whose waiting key is taken care of. */
+export const sendAnswer = (
+  state: TransactionState,
+  caller: Pick<Caller, "instance" | "id">,
+  answer: Uint8Array
+): void => {
+  const { calls } = state.target
+  if (calls !== undefined && calls.has(caller.instance, caller.id)) {
+    state.onCommit.push(() => calls.settle(caller.id, Exit.succeed(answer)))
+    return
+  }
+  writeAnswer(state, caller.instance, caller.id, answer)
+  signalKey(state.target, state, Tuple.pack(["bell"], processPrefix(state.prefix, caller.instance)))
+}

@@ -1,0 +1,152 @@
+/**
+ * The handle of a server that runs in this process: what a program calls it with.
+ *
+ * 1. What does not go through the queue runs in the server's scope; the caller only awaits, and hears of each message's
+ *    end once.
+ * 2. When the handle ends, every call that waits on it ends with an error; an answer that came with the end wins.
+ */
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as Result from "effect/Result"
+import { codecOf } from "../codec.ts"
+import type { Caller } from "../queue/envelope.ts"
+import * as Answers from "./answer.ts"
+import * as Clients from "./client.ts"
+import type { ServerKilled, ServerStopped } from "./errors.ts"
+import { type Direct, type Progress, runInline, runPriority } from "./immediate.ts"
+import { kill } from "./kill.ts"
+import { check, type Checked } from "./messages.ts"
+import type { Client, Kind, Running } from "./model.ts"
+import { endError, isEnded, type Server, stop } from "./server.ts"
+
+/** A handler's input from a message that does not go through the queue, as if it had. */
+const direct = (checked: Checked, caller: Caller | undefined): Direct => ({
+  message: checked.message,
+  payload: checked.message.payload === undefined
+    ? undefined
+    : Result.getOrThrow(codecOf(checked.message.payload).decode(checked.data)),
+  caller,
+  attempt: 1,
+  trace: undefined
+})
+
+/** Runs within the server's scope, which waits for it, and tells the caller how far the message got, as soon as that is known (1). */
+const inScope = <E>(
+  server: Server,
+  run: (progress: (progress: Progress) => void) => Effect.Effect<void, E>
+): Effect.Effect<Progress, E> =>
+  Effect.suspend(() => {
+    const reached = Deferred.makeUnsafe<Progress, E>()
+    const work = Effect.onExit(
+      run((progress) => void Deferred.doneUnsafe(reached, Exit.succeed(progress))),
+      (exit) =>
+        Effect.sync(() => {
+          if (Exit.isFailure(exit)) Deferred.doneUnsafe(reached, exit as Exit.Exit<never, E>)
+          server.inFlight.leave()
+        })
+    )
+    server.inFlight.enter()
+    return Effect.andThen(
+      Effect.forkDetach(Effect.uninterruptible(work), { startImmediately: true }),
+      Deferred.await(reached)
+    )
+  })
+
+/** What is asked of an ended handle fails at once. */
+const unlessEnded = <A, E>(
+  server: Server,
+  effect: Effect.Effect<A, E>
+): Effect.Effect<A, E | ServerStopped | ServerKilled> =>
+  Effect.suspend((): Effect.Effect<A, E | ServerStopped | ServerKilled> =>
+    isEnded(server)
+      ? Effect.flatMap(Deferred.await(server.ended), (end) => Effect.fail(endError(server, end)))
+      : effect
+  )
+
+/** What waits ends when the handle ends (2). */
+const untilEnded = <A, E>(server: Server, effect: Effect.Effect<A, E>) =>
+  Effect.raceFirst(
+    effect,
+    Effect.flatMap(
+      Deferred.await(server.ended),
+      (end) => Effect.andThen(Effect.yieldNow, Effect.fail(endError(server, end)))
+    )
+  )
+
+/** A call's way from the handle to its answer. */
+type Way = (server: Server, checked: Checked, call: Clients.OpenCall) => Effect.Effect<Uint8Array, unknown>
+
+const inline: Way = (server, checked, call) =>
+  Effect.flatMap(
+    inScope(server, (progress) => runInline(server, direct(checked, call.caller), progress)),
+    (progress) => {
+      switch (progress._tag) {
+        case "Handled":
+          return Effect.succeed(progress.answer!)
+        case "Waits":
+          return untilEnded(server, Clients.awaitAnswer(server, call))
+        case "Queue":
+          return untilEnded(server, Clients.queued(server, checked, call, progress.attempts))
+      }
+    }
+  )
+
+const throughQueue: Way = (server, checked, call) => untilEnded(server, Clients.queued(server, checked, call, 0))
+
+const pastQueue: Way = (server, checked, call) =>
+  Effect.flatMap(
+    inScope(server, (progress) => runPriority(server, direct(checked, call.caller), progress)),
+    (progress) =>
+      progress._tag === "Handled"
+        ? Effect.succeed(progress.answer!)
+        : untilEnded(server, Clients.awaitAnswer(server, call))
+  )
+
+const calling = (server: Server, operation: string, way: Way): Client["call"] => (tag, payload, timeoutMillis) => {
+  const { definition } = server
+  const run = Effect.flatMap(
+    Effect.fromResult(check(definition, ["call"], operation, tag, payload)),
+    (checked) =>
+      Effect.flatMap(
+        Clients.withCall(server, (call) => way(server, checked, call)),
+        (bytes) => Answers.decode(definition, checked.message, bytes)
+      )
+  )
+  const traced = Effect.withSpan(run, "DgenServer.call", {
+    attributes: { server: definition.name, tag },
+    captureStackTrace: false
+  })
+  return unlessEnded(server, Clients.withTimeout(traced, definition.name, tag, timeoutMillis))
+}
+
+/** Handles a message that is no call at once. */
+const telling = (server: Server, kinds: ReadonlyArray<Kind>, operation: string) => (tag: string, payload: unknown) =>
+  unlessEnded(
+    server,
+    Effect.flatMap(
+      Effect.fromResult(check(server.definition, kinds, operation, tag, payload)),
+      (checked) =>
+        Effect.asVoid(inScope(server, (progress) => runPriority(server, direct(checked, undefined), progress)))
+    )
+  )
+
+/** The handle of a server, with the fiber of its consumer. */
+export const make = (server: Server, consumer: Fiber.Fiber<void> | undefined): Running => {
+  const { consume, consumeK } = server.options
+  return {
+    ...Clients.make(server, calling(server, "call", consume && consumeK === 1 ? inline : throughQueue)),
+    tuid: server.tuid,
+    priorityCall: calling(server, "priorityCall", pastQueue),
+    priorityCast: telling(server, ["cast"], "priorityCast"),
+    info: telling(server, ["info"], "info"),
+    stop: (reason) =>
+      Effect.andThen(
+        Effect.sync(() => stop(server, reason === undefined ? "stop was called" : String(reason))),
+        consumer === undefined ? Effect.void : Effect.asVoid(Fiber.await(consumer))
+      ),
+    kill: () =>
+      Effect.andThen(kill(server), consumer === undefined ? Effect.void : Effect.asVoid(Fiber.await(consumer)))
+  }
+}
