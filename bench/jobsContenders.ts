@@ -160,16 +160,17 @@ export const bullmq = async (): Promise<Contender> => {
       const name = `bench-${process.hrtime.bigint()}`
       const queue = new Queue(name, { connection })
       await queue.waitUntilReady()
-      let worker: InstanceType<typeof Worker> | undefined
+      let close: (() => Promise<void>) | undefined
       return {
         add: (payload) => queue.add("work", payload),
         work: async (concurrency) => {
-          worker = new Worker(name, async () => {}, { connection, concurrency })
+          const worker = new Worker(name, async () => {}, { connection, concurrency })
+          close = () => worker.close()
           await worker.waitUntilReady()
         },
         finished: () => queue.getCompletedCount(),
         end: async () => {
-          await worker?.close()
+          await close?.()
           await queue.obliterate({ force: true })
           await queue.close()
         }
