@@ -82,7 +82,9 @@ export const settle = (world: World) =>
         counts: yield* Tenant.transact(Work.counts),
         // of jobs that do not wait and do not run any more
         left: rows.map(({ key }) => Buffer.from(key).toString("latin1"))
-          .filter((key) => /\x02work\x00\x02(?:pending|pending-parked|seq|activity)\x00/.test(key))
+          .filter((key) =>
+            ["pending", "pending-parked", "seq", "activity"].some((kind) => key.includes(`\u0002work\0\u0002${kind}\0`))
+          )
       }
     }).pipe(Effect.provide(tenant))
   })
