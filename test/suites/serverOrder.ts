@@ -134,10 +134,11 @@ export const orderSuite = (name: string, backend: Store) => {
         control.hold = true
         const call = yield* Effect.forkChild(server.call("Add", { by: 1 }))
         yield* begun
-        yield* server.stop()
+        const stopping = yield* Effect.forkChild(server.stop(), { startImmediately: true })
         yield* sender.cast("Write", { line: "after" })
         yield* go
         assert.strictEqual(yield* Fiber.join(call), 1)
+        yield* Fiber.join(stopping)
         assert.deepStrictEqual(runs, ["add 1"])
         yield* start({}, runs)
         yield* until(sender.state, (state) => state!.lines.length === 1)
