@@ -93,6 +93,30 @@ export const failuresSuite = (name: string, backend: Store) => {
       })
     )
     live(
+      "that are counted late, when others have counted more, take nothing back",
+      Effect.gen(function*() {
+        const runs: Array<Run> = []
+        const { items } = yield* keysOf(["Mill"])
+        const begun = yield* Deferred.make<void>()
+        const go = yield* Deferred.make<void>()
+        const late = yield* tapped({
+          before: ({ mutations }) =>
+            mutations.some((mutation) => mutation.op === "set" && touches(items)(mutation))
+              ? Effect.andThen(Deferred.succeed(begun, undefined), Deferred.await(go))
+              : Effect.void
+        })
+        const one = yield* inside(late)(startMill({}, runs))
+        yield* one.castAll(grains(["a", "crash 2"]))
+        yield* Deferred.await(begun)
+        const two = yield* startMill({ restart: Schedule.recurs(1), consumeK: 2 }, runs)
+        yield* until(Effect.sync(() => runs.length), (length) => length === 3)
+        assert.strictEqual((yield* Effect.flip(two.call("Log")))._tag, "ServerStopped")
+        yield* Deferred.succeed(go, undefined)
+        yield* until(logOf, (log) => log.includes("a"))
+        assert.deepStrictEqual(runs.filter(({ item }) => item === "a").map(({ attempt }) => attempt), [1, 1, 2, 3])
+      })
+    )
+    live(
       "are retried for ever by default",
       Effect.gen(function*() {
         const runs: Array<Run> = []

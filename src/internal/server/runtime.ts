@@ -111,7 +111,7 @@ export const start = Effect.fnUntraced(function*(behaviour: Behaviour, effects: 
   const consumer = options.consume
     ? yield* Effect.forkIn(Effect.provideService(consume(server), RunsIn, server), scope)
     : undefined
-  // the parent's, so that it comes before the end of what runs in the scope: that takes nothing more
-  yield* Scope.addFinalizer(parent, Effect.sync(() => stop(server, "the server's scope closed")))
+  // the last one is the first to run: what runs in the scope takes nothing more
+  yield* Scope.addFinalizer(scope, Effect.sync(() => stop(server, "the server's scope closed")))
   return Handles.make(server, consumer)
 })
