@@ -165,10 +165,12 @@ export const orderSuite = (name: string, backend: Store) => {
         }
         const sender = yield* Book.client()
         yield* sender.cast("Look")
-        for (const _ of [1, 2]) yield* Effect.flatMap(tapped(hooks), (tenant) => inside(tenant)(start({ consumeK: 2 })))
+        const takers = yield* Effect.forEach(
+          [1, 2],
+          () => Effect.flatMap(tapped(hooks), (tenant) => inside(tenant)(start({ consumeK: 2 })))
+        )
         yield* Deferred.await(both)
-        yield* sender.cast("Write", { line: "after" })
-        yield* until(sender.state, (state) => state!.lines.length === 1)
+        for (const taker of takers) yield* taker.stop()
         assert.deepStrictEqual(yield* Tenant.transact(Transaction.get(["looks"])), ONE)
         assert.strictEqual(yield* sender.queueLength, 0)
       })
