@@ -1,4 +1,5 @@
 /** All that servers must do on every backend: another backend's tests run this one function. */
+import { queueSuite } from "./durableQueue.ts"
 import { actionsSuite } from "./serverActions.ts"
 import { callsSuite } from "./serverCalls.ts"
 import { deadLettersSuite } from "./serverDeadLetters.ts"
@@ -28,4 +29,5 @@ export const allServer = (name: string, backend: Store): void => {
   stateSuite(name, backend)
   orderSuite(name, backend)
   takeBackSuite(name, backend)
+  queueSuite(name, backend)
 }

@@ -189,6 +189,19 @@ export const deadLettersSuite = (name: string, backend: Store) => {
         })
       )
       live(
+        "refuse to be listed after an id that is none; one that is gone is as good as any",
+        Effect.gen(function*() {
+          yield* kill(["a", "b", "c"])
+          for (const after of ["", "nope", 7 as any]) {
+            const error = yield* Effect.flip(peek({ after }))
+            assert.strictEqual(error.reason._tag, "InvalidArgument")
+          }
+          const [, b] = yield* peek()
+          yield* remove(b!.id)
+          assert.deepStrictEqual(names(yield* peek({ after: b!.id })), ["c"])
+        })
+      )
+      live(
         "go back to the tail of the queue with no attempts behind them, and are handled",
         Effect.gen(function*() {
           yield* kill(["a", "b", "c"])

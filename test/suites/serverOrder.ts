@@ -15,6 +15,8 @@ import {
   until
 } from "./serverSupport.ts"
 
+const ONE = Uint8Array.of(1, 0, 0, 0, 0, 0, 0, 0)
+
 class Refused extends Schema.TaggedError<Refused>()("Refused", {}) {}
 
 class Book extends DgenServer.Service<Book>()("Book", {
@@ -24,6 +26,7 @@ class Book extends DgenServer.Service<Book>()("Book", {
     Read: DgenServer.call({ success: Schema.Array(Schema.String) }),
     Add: DgenServer.call({ payload: { by: Schema.Int }, success: Schema.Int }),
     AddCast: DgenServer.cast({ payload: { by: Schema.Int } }),
+    Look: DgenServer.cast(),
     Refuse: DgenServer.call({ payload: { line: Schema.String }, error: Refused })
   }
 }) {}
@@ -43,6 +46,7 @@ const start = (options: DgenServer.Options = {}, runs: Array<string> = []) =>
           return DgenServer.reply(state.sum + by, { ...state, sum: state.sum + by })
         },
         AddCast: ({ by }, state) => DgenServer.noReply({ ...state, sum: state.sum + by }),
+        Look: (_, state) => Effect.as(Transaction.add(["looks"], 1), DgenServer.noReply(state)),
         Refuse: Effect.fnUntraced(function*({ line }) {
           yield* Transaction.set(["refused", line], Uint8Array.of(1))
           yield* Transaction.set(["kept"], Uint8Array.of(2))
@@ -134,14 +138,41 @@ export const orderSuite = (name: string, backend: Store) => {
         control.hold = true
         const call = yield* Effect.forkChild(server.call("Add", { by: 1 }))
         yield* begun
-        yield* server.stop()
+        const stopping = yield* Effect.forkChild(server.stop(), { startImmediately: true })
         yield* sender.cast("Write", { line: "after" })
         yield* go
         assert.strictEqual(yield* Fiber.join(call), 1)
+        yield* Fiber.join(stopping)
         assert.deepStrictEqual(runs, ["add 1"])
         yield* start({}, runs)
         yield* until(sender.state, (state) => state!.lines.length === 1)
         assert.deepStrictEqual(runs, ["add 1", "after"])
+      })
+    )
+    live(
+      "two consumers that take one message handle it once, also when it changes no state",
+      Effect.gen(function*() {
+        const { pop } = yield* keysOf(["Book"])
+        const both = yield* Deferred.make<void>()
+        let taking = 0
+        const hooks = {
+          before: ({ mutations }: Backend.CommitRequest) =>
+            Effect.suspend(() => {
+              if (!mutations.some(touches(pop)) || taking >= 2) return Effect.void
+              if (++taking === 2) Deferred.doneUnsafe(both, Effect.void)
+              return Deferred.await(both)
+            })
+        }
+        const sender = yield* Book.client()
+        yield* sender.cast("Look")
+        const takers = yield* Effect.forEach(
+          [1, 2],
+          () => Effect.flatMap(tapped(hooks), (tenant) => inside(tenant)(start({ consumeK: 2 })))
+        )
+        yield* Deferred.await(both)
+        for (const taker of takers) yield* taker.stop()
+        assert.deepStrictEqual(yield* Tenant.transact(Transaction.get(["looks"])), ONE)
+        assert.strictEqual(yield* sender.queueLength, 0)
       })
     )
     live(

@@ -19,7 +19,7 @@ import { type Direct, type Progress, runInline, runPriority } from "./immediate.
 import { kill } from "./kill.ts"
 import { check, type Checked } from "./messages.ts"
 import type { Client, Kind, Running } from "./model.ts"
-import { endError, isEnded, type Server, stop } from "./server.ts"
+import { endError, isEnded, RunsIn, type Server, stop } from "./server.ts"
 
 /** A handler's input from a message that does not go through the queue, as if it had. */
 const direct = (checked: Checked, caller: Caller | undefined): Direct => ({
@@ -50,7 +50,9 @@ const inScope = <E>(
     )
     server.inFlight.enter()
     return Effect.andThen(
-      Effect.forkDetach(Effect.uninterruptible(work), { startImmediately: true }),
+      Effect.forkDetach(Effect.provideService(Effect.uninterruptible(work), RunsIn, server), {
+        startImmediately: true
+      }),
       Deferred.await(reached)
     )
   })
@@ -152,6 +154,14 @@ const telling = (server: Server, kinds: ReadonlyArray<Kind>, operation: string) 
     )
   )
 
+/** Waits for what an ended handle still runs, unless that is what asks: an action may stop its own server. */
+const ended = (server: Server, consumer: Fiber.Fiber<void> | undefined): Effect.Effect<void> =>
+  Effect.withFiber((fiber) =>
+    fiber.getRef(RunsIn) === server
+      ? Effect.void
+      : Effect.andThen(consumer === undefined ? Effect.void : Fiber.await(consumer), server.inFlight.idle)
+  )
+
 /** The handle of a server, with the fiber of its consumer. */
 export const make = (server: Server, consumer: Fiber.Fiber<void> | undefined): Running => {
   const { consume, consumeK } = server.options
@@ -164,9 +174,8 @@ export const make = (server: Server, consumer: Fiber.Fiber<void> | undefined): R
     stop: (reason) =>
       Effect.andThen(
         Effect.sync(() => stop(server, reason === undefined ? "stop was called" : String(reason))),
-        consumer === undefined ? Effect.void : Effect.asVoid(Fiber.await(consumer))
+        ended(server, consumer)
       ),
-    kill: () =>
-      Effect.andThen(kill(server), consumer === undefined ? Effect.void : Effect.asVoid(Fiber.await(consumer)))
+    kill: () => Effect.andThen(kill(server), ended(server, consumer))
   }
 }

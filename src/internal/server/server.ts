@@ -10,7 +10,7 @@
  *    later ones read what it wrote.
  * 3. `ended` is done once; from then on no message is taken and no call of this handle waits.
  */
-import type * as Context from "effect/Context"
+import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -77,6 +77,11 @@ class InFlight {
     return this.#idle.await
   }
 }
+
+/** Within what a server runs: that server. Its end does not wait for what asks for it. */
+export const RunsIn = Context.Reference<Server | undefined>("effect-dgen/server/RunsIn", {
+  defaultValue: () => undefined
+})
 
 /** A server from its parts. */
 export const make = (parts: Omit<Server, "codec" | "inFlight" | "inline" | "metrics" | "ended" | "cache">): Server => ({
