@@ -11,6 +11,7 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Scope from "effect/Scope"
 import { Backend } from "./Backend.ts"
 import { BackendError, InvalidArgument } from "./BackendError.ts"
 import { Calls } from "./internal/calls.ts"
@@ -44,6 +45,8 @@ export class Tenant extends Context.Service<Tenant, {
   readonly presence: Presence
   /** The pushes of this layer: those that come at the same time share a transaction. */
   readonly pushes: Pushes
+  /** Closes with the layer: what runs in the background for the tenant ends then. */
+  readonly scope: Scope.Scope
 }>()("effect-dgen/Tenant") {}
 
 const instances = { next: 0 }
@@ -123,7 +126,8 @@ export const layer = (path: ReadonlyArray<string>): Layer.Layer<Tenant, BackendE
         definitions: new Map(),
         calls,
         presence,
-        pushes
+        pushes,
+        scope: yield* Scope.Scope
       })
     })
   )

@@ -171,6 +171,7 @@ describe("an action", () => {
   it("has the payload that is declared", () => {
     expect(Counter.action("Announce", { total: 1 })).type.toBe<DgenServer.ActionRequest<"Counter">>()
     expect(Counter.action("Beep")).type.toBe<DgenServer.ActionRequest<"Counter">>()
+    expect(Counter.action("Beep").server).type.toBe<"Counter">()
     // @ts-expect-error Type 'string' is not assignable to type 'number'
     Counter.action("Announce", { total: "1" })
     // @ts-expect-error 'more' does not exist in type

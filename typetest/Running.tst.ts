@@ -310,6 +310,9 @@ describe("the outcomes", () => {
     expect(DgenServer.update((fresh: State) => DgenServer.noReply(fresh))).type.toBe<
       DgenServer.Update<State, DgenServer.NoReply<State, never>, never>
     >()
+    expect<DgenServer.Update<State, 1, Overflow>["apply"]>().type.toBe<
+      (state: State) => 1 | Effect.Effect<1, Overflow, Transaction.Transaction>
+    >()
   })
 
   it("have their arguments", () => {

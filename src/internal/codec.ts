@@ -48,7 +48,8 @@ export const codecOf = (schema: Schema.Codec<any, any, never, never>): Codec => 
   return codec
 }
 
-const problemOf = (error: { readonly message: string }): Problem => {
+/** What a schema says is wrong. */
+export const problemOf = (error: { readonly message: string }): Problem => {
   const at = /\n\s+at (.*)$/.exec(error.message)
   const path = at?.[1]?.replace(/^\[|\]$/g, "").replaceAll("][", ".").replaceAll("\"", "")
   return { field: path ?? "", problem: error.message.split("\n")[0]! }

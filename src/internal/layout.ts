@@ -9,6 +9,7 @@
  * LIBRARY "p" <layer> "answer" ... / "bell"  answers on their way to the layer, see calls.ts
  * LIBRARY "copy"                             how far an unfinished copy into the tenant has come, see cli/copy.ts
  * LIBRARY "s" (<tuid>) ...                   servers, see server/layout.ts
+ * LIBRARY "j" <type> ...                     jobs, see jobs/layout.ts
  * ```
  */
 import * as Tuple from "../Tuple.ts"

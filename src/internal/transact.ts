@@ -232,6 +232,7 @@ const finish = <A, E>(
 ): Effect.Effect<Try<A, E>> => {
   if (state.failure !== undefined) return Effect.succeed(failed(state.failure, false))
   if (Exit.isFailure(exit)) return settleFailure(state, exit)
+  for (const hook of state.beforeCommit) hook()
   if (state.hasWrites) slot?.write(state)
   if (state.failure !== undefined) return Effect.succeed(failed(state.failure, false))
   const done: Done<A> = { value: exit.value, state }

@@ -63,6 +63,8 @@ export class TransactionState {
   /** Called after each of them. */
   onReadSettled: (() => void) | undefined
   versionstamp: Uint8Array | undefined
+  /** Run once the body has succeeded: for writes with a versionstamp, which the body itself could not read again. */
+  readonly beforeCommit: Array<() => void> = []
   /** Run when later transactions of this process read the writes: for wake-ups. The commit may still fail. */
   readonly onAccepted: Array<() => void> = []
   /** Run when the commit is known to be durable: for answers. */

@@ -139,7 +139,7 @@ export const make = ({ definition, keys, tenant }: Located, call: Client["call"]
     castAll,
     queueLength: run(Effect.flatMap(Transaction, (state) => Queue.length(state, keys))),
     locked: run(isLocked),
-    state: run(StateCodec.term(definition.state).read(keys.state))
+    state: run(Effect.map(StateCodec.make(definition.state).read(keys.state), (stored) => stored?.value))
   }
 }
 

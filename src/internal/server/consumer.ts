@@ -129,7 +129,8 @@ export const consume = Effect.fnUntraced(function*(server: Server) {
       return
     }
     yield* crashed(server, pace, error, exit.cause)
-    const again = yield* Effect.exit(step(Cause.squash(exit.cause)))
+    const pause = Effect.raceFirst(step(Cause.squash(exit.cause)), Deferred.await(server.ended))
+    const again = yield* Effect.exit(pause)
     if (Exit.isFailure(again) && !Cause.hasInterruptsOnly(again.cause)) yield* giveUp(server)
   }
 })

@@ -90,16 +90,19 @@ export const incoming = (
     return Result.succeed({ message, payload: undefined, caller: envelope.caller, attempt, id, trace: envelope.trace })
   }
   const decoded = codecOf(message.payload).decode(envelope.payload)
-  return Result.isFailure(decoded)
-    ? Result.fail(`the payload of "${envelope.tag}" does not fit its schema: ${decoded.failure.problem}`)
-    : Result.succeed({
-      message,
-      payload: decoded.success,
-      caller: envelope.caller,
-      attempt,
-      id,
-      trace: envelope.trace
-    })
+  if (Result.isFailure(decoded)) {
+    const { field, problem } = decoded.failure
+    const where = field === "" ? "" : ` at "${field}"`
+    return Result.fail(`the payload of "${envelope.tag}"${where} does not fit its schema: ${problem}`)
+  }
+  return Result.succeed({
+    message,
+    payload: decoded.success,
+    caller: envelope.caller,
+    attempt,
+    id,
+    trace: envelope.trace
+  })
 }
 
 /** Runs the handler of a message on a state. */

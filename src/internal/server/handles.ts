@@ -32,7 +32,7 @@ const direct = (checked: Checked, caller: Caller | undefined): Direct => ({
   trace: undefined
 })
 
-/** Runs in the server's scope, and tells the caller how far the message got, as soon as that is known (1). */
+/** Runs within the server's scope, which waits for it, and tells the caller how far the message got, as soon as that is known (1). */
 const inScope = <E>(
   server: Server,
   run: (progress: (progress: Progress) => void) => Effect.Effect<void, E>
@@ -41,10 +41,15 @@ const inScope = <E>(
     const reached = Deferred.makeUnsafe<Progress, E>()
     const work = Effect.onExit(
       run((progress) => void Deferred.doneUnsafe(reached, Exit.succeed(progress))),
-      (exit) => Effect.sync(() => Exit.isFailure(exit) && Deferred.doneUnsafe(reached, exit as Exit.Exit<never, E>))
+      (exit) =>
+        Effect.sync(() => {
+          if (Exit.isFailure(exit)) Deferred.doneUnsafe(reached, exit as Exit.Exit<never, E>)
+          server.inFlight.leave()
+        })
     )
+    server.inFlight.enter()
     return Effect.andThen(
-      Effect.forkIn(Effect.uninterruptible(work), server.scope, { startImmediately: true }),
+      Effect.forkDetach(Effect.uninterruptible(work), { startImmediately: true }),
       Deferred.await(reached)
     )
   })

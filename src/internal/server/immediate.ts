@@ -1,7 +1,7 @@
 /**
  * Messages that run at once, in a transaction of their own: inline calls (rule R11), and priority and info messages.
  *
- * Owner: a fiber of the server's scope each; the caller only awaits, so that its timeout or interruption loses no
+ * Owner: a fiber each, which the server's scope waits for; the caller only awaits, so that its timeout or interruption loses no
  * action and leaves no lock behind. Inline calls hold the server's permit from their reads until later transactions read
  * their writes.
  *

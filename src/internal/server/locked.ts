@@ -42,7 +42,6 @@ import {
   settle
 } from "./handle.ts"
 import type { Head, Lock } from "./head.ts"
-import { merge } from "./merge.ts"
 import { record } from "./metrics.ts"
 import type { LockedOutcome, Settled } from "./model.ts"
 import { holdLogs, PureRunner } from "./purity.ts"
@@ -226,7 +225,7 @@ const outcomeOf = (
   { input }: Acquired,
   run: Run,
   loaded: Loaded
-): Effect.Effect<Handled | undefined, Crash, Transaction> =>
+): Effect.Effect<Handled | undefined, Crash | StateError, Transaction> =>
   Effect.gen(function*() {
     if (Exit.isFailure(run.exit)) {
       const failure = run.exit.cause.reasons.find((reason) => reason._tag === "Fail")
@@ -255,7 +254,7 @@ const outcomeOf = (
     }
     const handled = handledOf(outcome)
     if (run.version === loaded.head.version) return handled
-    const merged = merge(run.state, handled.state, loaded.state)
+    const merged = yield* server.codec.merge(run.state, handled.state, loaded.state)
     return Option.isNone(merged) ? undefined : { ...handled, state: merged.value }
   })
 
