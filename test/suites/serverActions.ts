@@ -1,8 +1,9 @@
 /** Actions: once a committed batch, after its commit, in order (source document, section 4.3; rule R22). */
 import { assert, describe } from "@effect/vitest"
 import { Context, Deferred, Effect, Exit, Fiber, Layer, Ref, Schema, Scope } from "effect"
-import { BackendError, DgenServer, type Tenant } from "effect-dgen"
+import { DgenServer, type Tenant } from "effect-dgen"
 import {
+  conflict,
   elsewhere,
   failureOf,
   fast,
@@ -205,7 +206,6 @@ export const actionsSuite = (name: string, backend: Store) => {
       Effect.gen(function*() {
         const { head } = yield* keysOf(["Clerk"])
         const order: Array<string> = []
-        const conflict = new BackendError.BackendError({ reason: new BackendError.Conflict({ message: "a test" }) })
         const refusals = { left: 0 }
         const tenant = yield* tapped({
           before: ({ mutations }) =>

@@ -27,6 +27,7 @@ const direct = (checked: Checked, caller: Caller | undefined): Direct => ({
   payload: checked.message.payload === undefined
     ? undefined
     : Result.getOrThrow(codecOf(checked.message.payload).decode(checked.data)),
+  data: checked.data,
   caller,
   attempt: 1,
   trace: undefined
@@ -75,33 +76,52 @@ const untilEnded = <A, E>(server: Server, effect: Effect.Effect<A, E>) =>
     )
   )
 
+/** A call that locks may be answered before its lock ends. */
+const orAnswered = <E>(
+  server: Server,
+  { message }: Checked,
+  call: Clients.OpenCall,
+  effect: Effect.Effect<Uint8Array, E>
+): Effect.Effect<Uint8Array, E | ServerStopped> =>
+  message.locks ? Effect.raceFirst(Clients.awaitAnswer(server, call), effect) : effect
+
 /** A call's way from the handle to its answer. */
 type Way = (server: Server, checked: Checked, call: Clients.OpenCall) => Effect.Effect<Uint8Array, unknown>
 
 const inline: Way = (server, checked, call) =>
-  Effect.flatMap(
-    inScope(server, (progress) => runInline(server, direct(checked, call.caller), progress)),
-    (progress) => {
-      switch (progress._tag) {
-        case "Handled":
-          return Effect.succeed(progress.answer!)
-        case "Waits":
-          return untilEnded(server, Clients.awaitAnswer(server, call))
-        case "Queue":
-          return untilEnded(server, Clients.queued(server, checked, call, progress.attempts))
+  orAnswered(
+    server,
+    checked,
+    call,
+    Effect.flatMap(
+      inScope(server, (progress) => runInline(server, direct(checked, call.caller), progress)),
+      (progress) => {
+        switch (progress._tag) {
+          case "Handled":
+            return Effect.succeed(progress.answer!)
+          case "Waits":
+            return untilEnded(server, Clients.awaitAnswer(server, call))
+          case "Queue":
+            return untilEnded(server, Clients.queued(server, checked, call, progress.attempts))
+        }
       }
-    }
+    )
   )
 
 const throughQueue: Way = (server, checked, call) => untilEnded(server, Clients.queued(server, checked, call, 0))
 
 const pastQueue: Way = (server, checked, call) =>
-  Effect.flatMap(
-    inScope(server, (progress) => runPriority(server, direct(checked, call.caller), progress)),
-    (progress) =>
-      progress._tag === "Handled"
-        ? Effect.succeed(progress.answer!)
-        : untilEnded(server, Clients.awaitAnswer(server, call))
+  orAnswered(
+    server,
+    checked,
+    call,
+    Effect.flatMap(
+      inScope(server, (progress) => runPriority(server, direct(checked, call.caller), progress)),
+      (progress) =>
+        progress._tag === "Handled"
+          ? Effect.succeed(progress.answer!)
+          : untilEnded(server, Clients.awaitAnswer(server, call))
+    )
   )
 
 const calling = (server: Server, operation: string, way: Way): Client["call"] => (tag, payload, timeoutMillis) => {

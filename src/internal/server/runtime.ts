@@ -39,7 +39,8 @@ const initialise = (behaviour: Behaviour, options: Options, tenant: Tenant["Serv
     const state = yield* Transaction
     const logs = yield* holdLogs
     const runner = yield* PureRunner.make(definition.name, state, logs)
-    const initial = yield* runner.run("init", Effect.suspend(() => behaviour.init({ tuid: options.tuid })))
+    const init = runner.run("init", Effect.suspend(() => behaviour.init({ tuid: options.tuid })))
+    const initial = yield* Effect.tapCause(init, () => Effect.sync(() => logs.release()))
     const tuid = initial.tuid ?? options.tuid
     const keys = yield* Clients.keysOf(definition.name, tenant, tuid)
     const [stored, bytes] = yield* Effect.all([state.get(keys.name), state.get(keys.head)])

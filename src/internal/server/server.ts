@@ -99,6 +99,13 @@ export const gone = (server: Server): void => {
   Deferred.doneUnsafe(server.ended, Exit.succeed({ reason: "the server was killed", killed: true }))
 }
 
+/** Stops a server's handle whose state cannot be read: no message is to blame (rule R16). */
+export const stopUnreadable = (server: Server, { error }: Unreadable): Effect.Effect<void> =>
+  Effect.andThen(
+    Effect.logError(`${server.definition.name}: stops, because its state cannot be read`, error),
+    Effect.sync(() => stop(server, error.message))
+  )
+
 /** Whether a server's handle has ended. */
 export const isEnded = (server: Server): boolean => Deferred.isDoneUnsafe(server.ended)
 
@@ -107,6 +114,15 @@ export const endError = (server: Server, end: End): ServerStopped | ServerKilled
   end.killed
     ? new ServerKilled({ server: server.definition.name })
     : new ServerStopped({ server: server.definition.name, reason: end.reason })
+
+/** The state of a server, which stops it when it cannot be read. */
+export class Unreadable {
+  readonly _tag = "Unreadable"
+  readonly error: StateCodec.StateError
+  constructor(error: StateCodec.StateError) {
+    this.error = error
+  }
+}
 
 /** The state of a server within a transaction, and its head. */
 export interface Loaded {
