@@ -1,7 +1,7 @@
 /** The life of a job, without workers. */
 import { assert } from "@effect/vitest"
 import { Effect, Option, Schedule, Schema } from "effect"
-import { Jobs, Tenant, Transaction } from "effect-dgen"
+import { DgenServer, Jobs, Tenant, Transaction } from "effect-dgen"
 import { acceptNow, allKeys, Data, data, elsewhere, type Harness, SHORT } from "./jobsSupport.ts"
 
 const { transact } = Tenant
@@ -96,6 +96,35 @@ export const jobsLife = ({ live }: Harness) => {
       yield* transact(both)
       assert.deepStrictEqual(yield* transact(Transaction.get(["row"])), Uint8Array.of(1))
       assert.strictEqual(yield* transact(Work.getState("one")), "pending")
+    })
+  )
+
+  live(
+    "a server's handler adds a job in the commit of its state, once, also when it runs again",
+    Effect.gen(function*() {
+      class Orders extends DgenServer.Service<Orders>()("Orders", {
+        state: Schema.Number,
+        messages: { Order: DgenServer.call({ success: Schema.Number }) }
+      }) {}
+      let crashes = 1
+      const orders = yield* Orders.start(
+        Orders.behaviour({
+          init: Effect.succeed(0),
+          handlers: {
+            Order: (_, state) =>
+              Effect.gen(function*() {
+                yield* Effect.orDie(Work.add(state, data(state)))
+                if (crashes-- > 0) return yield* Effect.die("on purpose")
+                return DgenServer.reply(state, state + 1)
+              })
+          }
+        }),
+        { tuid: ["orders"], restart: Schedule.forever }
+      )
+      yield* orders.call("Order")
+      yield* orders.call("Order")
+      const { jobs } = yield* transact(Work.list())
+      assert.deepStrictEqual(jobs.map(({ id, state }) => [id, state]), [[0, "pending"], [1, "pending"]])
     })
   )
 

@@ -16,6 +16,7 @@
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Random from "effect/Random"
 import type { BackendError } from "../../BackendError.ts"
 import { Transaction } from "../../Transaction.ts"
@@ -83,16 +84,16 @@ const look = (hub: Hub): Effect.Effect<Look, BackendError> =>
     return transact(hub.tenant, body)
   })
 
-/** A step of a pass: what to do with each row of a range, at most so many. Succeeds with how many there were. */
-type Pass = (place: Place, limit: number) => Effect.Effect<number>
+/** A step of a sweep: does its work for at most so many rows of a range, behind `skip` others; gives their number. */
+type Pass = (place: Place, limit: number, skip: number) => Effect.Effect<number>
 
-const expirePass = (upTo: Uint8Array): Pass => (place, limit) =>
+const expirePass = (upTo: Uint8Array): Pass => (place, limit, skip) =>
   Effect.gen(function*() {
     const { keys, model, state } = place
     const end = Keys.next(keys.activityEntry(upTo))
-    const rows = yield* state.getRange(keys.activity, end, { limit, snapshot: true })
+    const rows = yield* state.getRange(keys.activity, end, { limit: skip + limit, snapshot: true })
     let count = 0
-    for (const entry of rows) {
+    for (const entry of rows.slice(skip)) {
       const id = Tuple.unpack(entry.value)[0]!
       const row = yield* load(place, id)
       const stamp = entry.key.subarray(entry.key.length - STAMP_BYTES)
@@ -108,14 +109,14 @@ const expirePass = (upTo: Uint8Array): Pass => (place, limit) =>
     return count
   })
 
-const retentionPass: Pass = (place, limit) =>
+const retentionPass: Pass = (place, limit, skip) =>
   Effect.gen(function*() {
     const { keys, model, state } = place
     const { begin } = keys.endedOf("finished")
     const end = keys.endedBefore("finished", Math.floor(state.timeMillis - model.retentionMillis))
-    const rows = yield* state.getRange(begin, end, { limit, snapshot: true })
+    const rows = yield* state.getRange(begin, end, { limit: skip + limit, snapshot: true })
     let count = 0
-    for (const entry of rows) {
+    for (const entry of rows.slice(skip)) {
       const id = keys.lastOf(entry.key, keys.ended)
       const row = yield* load(place, id)
       if (row?.state === "finished" && Tuple.equalsBytes(keys.endedJob("finished", row.endedAt, id), entry.key)) {
@@ -127,30 +128,28 @@ const retentionPass: Pass = (place, limit) =>
     return count
   })
 
-/** Repeats a pass until it finds nothing (3). */
+/** Repeats a pass until it finds nothing (3). A row that always fails is passed over, so that others are not held up. */
 const sweep = Effect.fnUntraced(function*(hub: Hub, pass: Pass) {
   let limit = PASS_JOBS_LIMIT
-  let total = 0
+  let skip = 0
   for (;;) {
-    const body = Effect.flatMap(Transaction, (state) => pass({ model: hub.model, state, keys: hub.keys }, limit))
-    const count = yield* Effect.catchCause(
-      transact(hub.tenant, body),
-      (cause) => {
-        limit = Math.max(1, Math.floor(limit / 2))
-        return Effect.as(
-          Effect.andThen(
-            Effect.logWarning(
-              `jobs of type ${render(hub.model.type)}: a pass of the monitor failed, repeating it`,
-              cause
-            ),
-            Effect.sleep(PAUSE_MILLIS)
-          ),
-          undefined
-        )
-      }
+    const body = Effect.flatMap(
+      Transaction,
+      (state) => pass({ model: hub.model, state, keys: hub.keys }, limit, skip)
     )
-    if (count === 0) return total
-    total += count ?? 0
+    const exit = yield* Effect.exit(transact(hub.tenant, body))
+    if (Exit.isSuccess(exit)) {
+      if (exit.value === 0) return
+      continue
+    }
+    const error = exit.cause.reasons.find((reason) => reason._tag === "Fail")?.error
+    if (limit === 1 && error?.isRetryable !== true) skip++
+    limit = Math.max(1, Math.floor(limit / 2))
+    yield* Effect.logWarning(
+      `jobs of type ${render(hub.model.type)}: a pass of the monitor failed, repeating it with ${limit} jobs`,
+      exit.cause
+    )
+    yield* Effect.sleep(PAUSE_MILLIS)
   }
 })
 

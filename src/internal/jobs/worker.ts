@@ -166,6 +166,7 @@ export class Worker<E> {
     return Effect.suspend(() => {
       this.#work.closeUnsafe()
       const batch = this.#nextBatch()
+      if (batch.length === 0) this.#settleLimit = Infinity
       // after a failure the settling is alone, so that what fails is known
       const free = this.#isDraining || this.#settleLimit === 1
         ? 0
