@@ -5,12 +5,12 @@
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { Packr } from "msgpackr"
+import { Packr, RESET_BUFFER_MODE } from "msgpackr"
 
 const packr = new Packr({ useRecords: false, moreTypes: false, int64AsType: "number" })
 
-/** Plain data as MessagePack. */
-export const packValue = (value: unknown): Uint8Array => new Uint8Array(packr.pack(value))
+/** Plain data as MessagePack. The packer's buffer begins again after each value, which is copied out of it. */
+export const packValue = (value: unknown): Uint8Array => new Uint8Array(packr.pack(value, RESET_BUFFER_MODE))
 
 /** MessagePack as plain data, or what is wrong with the bytes. */
 export const unpackValue = (bytes: Uint8Array): Result.Result<unknown, string> =>
