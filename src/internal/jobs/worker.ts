@@ -4,7 +4,9 @@
  * Owner: one a layer. Its loops live in the layer's scope; handlers run in fibers of their own, which nobody has to
  * await: one that cannot be interrupted does not hold up the layer's end.
  *
- * 1. `held` has every job from its taking until its settling is committed; as many as `concurrency` at the most.
+ * 1. `held` has every job from its taking until its settling is committed. `concurrency` handlers run at the most; taken
+ *    jobs beyond that wait here, their leases renewed. There are none of these unless handlers end faster than a
+ *    transaction commits: then so many are taken ahead that no handler has to wait for the next commit.
  * 2. One loop settles and takes: what handlers ended with since the last turn, and new jobs for the free places, are
  *    one transaction. A turn is not interrupted, so nothing that was taken is forgotten.
  * 3. One beat renews all leases, every third of the timeout. Once the last good beat is older than the timeout, the
@@ -16,6 +18,7 @@
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
+import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
@@ -44,6 +47,9 @@ const SETTLE_BYTES_LIMIT = 2_000_000
 /** Jobs that one turn takes. */
 const TAKE_LIMIT = 200
 
+/** Jobs that are taken ahead of a free handler at the most. */
+const AHEAD_LIMIT = 64
+
 /** After a failed turn or beat the next one waits for so long, at the most. */
 const PAUSE_MILLIS = 250
 
@@ -68,6 +74,7 @@ interface Held {
   readonly job: Job<any>
   readonly lock: Uint8Array
   readonly controller: AbortController
+  /** Missing while the job waits for a free handler. */
   fiber: Fiber.Fiber<unknown, unknown> | undefined
   /** Why the worker interrupted the handler, if it did. */
   interrupted: "lost" | "drained" | undefined
@@ -88,8 +95,16 @@ export class Worker<E> {
   readonly #hub: Hub
   readonly #run: Run<E>
   readonly #concurrency: number
+  readonly #services: Context.Context<never>
   readonly #held = new Map<string, Held>()
+  /** Taken jobs that wait for a free handler. */
+  #waiting: Array<Held> = []
   #ended: Array<Ended> = []
+  #active = 0
+  #isStarting = false
+  /** So many jobs may be taken beyond the free handlers. */
+  #ahead = 0
+  readonly #aheadLimit: number
   #isDraining = false
   #timeoutMillis: number
   #lastBeatMillis = 0
@@ -101,10 +116,19 @@ export class Worker<E> {
   /** Open while none is. */
   readonly #idle = Latch.makeUnsafe(true)
 
-  constructor(hub: Hub, run: Run<E>, concurrency: number) {
+  /** Handlers run with the loggers, the tracer and the clock of `services`. */
+  constructor(hub: Hub, run: Run<E>, concurrency: number, services: Context.Context<never>) {
+    const { maxAttempts, maxRunning, maxRunningPerKey } = hub.model
     this.#hub = hub
     this.#run = run
     this.#concurrency = concurrency
+    this.#services = services
+    // a job that waits here takes a place from another process, and an attempt from itself should this process die
+    this.#aheadLimit = maxRunning !== Infinity || maxRunningPerKey !== Infinity
+      ? 0
+      : maxAttempts === Infinity
+      ? AHEAD_LIMIT
+      : Math.min(concurrency, AHEAD_LIMIT)
     this.#timeoutMillis = hub.model.timeoutMillis
   }
 
@@ -143,11 +167,12 @@ export class Worker<E> {
   drain(graceMillis: number): Effect.Effect<void> {
     return Effect.gen({ self: this }, function*() {
       this.#isDraining = true
+      this.#giveUpWaiting()
       this.#work.openUnsafe()
       yield* Effect.timeoutOption(this.#idle.await, graceMillis)
       for (const held of this.#held.values()) this.#interrupt(held, "drained")
       yield* Effect.timeoutOption(this.#idle.await, INTERRUPT_LIMIT_MILLIS)
-      for (const held of this.#held.values()) this.#end(held, { _tag: "HandBack" })
+      for (const held of this.#held.values()) this.#giveUp(held)
       yield* Effect.timeoutOption(this.#idle.await, HAND_BACK_LIMIT_MILLIS)
     })
   }
@@ -170,7 +195,7 @@ export class Worker<E> {
       // after a failure the settling is alone, so that what fails is known
       const free = this.#isDraining || this.#settleLimit === 1
         ? 0
-        : Math.min(TAKE_LIMIT, this.#concurrency - this.#held.size + batch.length)
+        : Math.min(TAKE_LIMIT, this.#concurrency + this.#ahead - this.#held.size + batch.length)
       if (batch.length === 0 && free === 0) return Effect.succeed(this.#work.await)
       const body = (state: TransactionState, claimed: Array<string>) =>
         Effect.andThen(
@@ -184,7 +209,10 @@ export class Worker<E> {
           this.#ended.unshift(...batch)
           return this.#failedTurn(batch, cause)
         },
-        onSuccess: (taken) => this.#committed(batch, taken)
+        onSuccess: (taken) => {
+          if (taken !== undefined) this.#adapt(batch.length > 0 && taken.jobs.length === free)
+          return this.#committed(batch, taken)
+        }
       })
     })
   }
@@ -226,30 +254,56 @@ export class Worker<E> {
     const next = taken.jobs.length > 0 || taken.isCut
       ? Effect.void
       : Effect.raceFirst(this.#work.await, waitForMore(this.#hub, taken))
-    return Effect.as(
-      Effect.andThen(counted, Effect.forEach(taken.jobs, (job) => this.#begin(job), { discard: true })),
-      next
-    )
+    return Effect.flatMap(Effect.andThen(counted, Clock.currentTimeMillis), (now) =>
+      Effect.sync(() => {
+        if (this.#held.size === 0) this.#lastBeatMillis = now
+        for (const job of taken.jobs) this.#hold(job)
+        if (this.#isDraining) this.#giveUpWaiting()
+        this.#startNext()
+        return next
+      }))
   }
 
-  #begin(job: Job<any>): Effect.Effect<void> {
-    return Effect.gen({ self: this }, function*() {
-      const held: Held = {
-        job,
-        lock: lockOf(job)!,
-        controller: new AbortController(),
-        fiber: undefined,
-        interrupted: undefined,
-        isOver: false
-      }
-      if (this.#held.size === 0) this.#lastBeatMillis = yield* Clock.currentTimeMillis
-      this.#held.set(elementText(job.id), held)
-      this.#busy.openUnsafe()
-      this.#idle.closeUnsafe()
-      const run = Effect.suspend(() => this.#run(job, held.controller.signal))
-      held.fiber = yield* Effect.forkDetach(Effect.interruptible(run))
-      held.fiber.addObserver((exit) => this.#end(held, this.#outcomeOf(held, exit)))
-    })
+  /** Takes more ahead while handlers had to wait for this commit, less while jobs had to wait for handlers (1). */
+  #adapt(isBusy: boolean): void {
+    if (this.#waiting.length > 0) this.#ahead = Math.floor(this.#ahead / 2)
+    else if (this.#active === 0 && isBusy) this.#ahead = Math.min(this.#aheadLimit, Math.max(1, this.#ahead * 2))
+  }
+
+  #hold(job: Job<any>): void {
+    const held: Held = {
+      job,
+      lock: lockOf(job)!,
+      controller: new AbortController(),
+      fiber: undefined,
+      interrupted: undefined,
+      isOver: false
+    }
+    this.#held.set(elementText(job.id), held)
+    this.#waiting.push(held)
+    this.#busy.openUnsafe()
+    this.#idle.closeUnsafe()
+  }
+
+  /** Starts handlers while some are free. One can end at once: then the next one starts in the same turn. */
+  #startNext(): void {
+    if (this.#isStarting) return
+    this.#isStarting = true
+    while (this.#active < this.#concurrency && this.#waiting.length > 0) {
+      const held = this.#waiting.shift()!
+      if (held.isOver) continue
+      this.#active++
+      held.fiber = Effect.runForkWith(this.#services)(
+        Effect.suspend(() => this.#run(held.job, held.controller.signal))
+      )
+      held.fiber.addObserver((exit) => {
+        // the place of one that was lost, or given up on, was free before
+        if (!held.isOver) this.#active--
+        this.#end(held, this.#outcomeOf(held, exit))
+        this.#startNext()
+      })
+    }
+    this.#isStarting = false
   }
 
   #outcomeOf(held: Held, exit: Exit.Exit<unknown, unknown>): Outcome {
@@ -282,13 +336,25 @@ export class Worker<E> {
     this.#idle.openUnsafe()
   }
 
+  /** The worker is done with a job whose handler may go on for a while. */
+  #giveUp(held: Held): void {
+    if (held.isOver) return
+    if (held.fiber !== undefined) this.#active--
+    this.#end(held, { _tag: "HandBack" })
+    this.#startNext()
+  }
+
+  #giveUpWaiting(): void {
+    for (const held of this.#waiting.splice(0)) this.#giveUp(held)
+  }
+
   #interrupt(held: Held, reason: "lost" | "drained"): void {
     if (held.isOver || held.interrupted === "lost") return
     held.interrupted = reason
     held.controller.abort(new Error(reason === "lost" ? "the lease of the job is lost" : "the worker stops"))
     held.fiber?.interruptUnsafe()
     // its place is free at once, however long the handler takes to end
-    if (reason === "lost") this.#end(held, { _tag: "HandBack" })
+    if (reason === "lost" || held.fiber === undefined) this.#giveUp(held)
   }
 
   /** Settles what handlers have ended with; a job that somebody else has meanwhile is left alone (4). */

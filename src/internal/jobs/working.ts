@@ -109,7 +109,7 @@ export const workerLayer = <A, E, R>(
         }, { captureStackTrace: false })
       )
     }
-    const worker = new Worker(hub, run, checked.concurrency)
+    const worker = new Worker(hub, run, checked.concurrency, yield* Effect.context<never>())
     yield* startMonitor(hub)
     for (const loop of [worker.loop, worker.beats, worker.revocations]) {
       yield* Effect.forkScoped(Effect.interruptible(loop))
