@@ -1,10 +1,30 @@
 import * as path from "node:path"
 import { defineConfig } from "vitest/config"
+import type { Reporter, TestModule } from "vitest/node"
+import { whySkipped, withLibrary } from "./scripts/foundationDb.mjs"
 
 const src = path.join(import.meta.dirname, "src")
 
 /** Where a report for programs goes, besides the one for people. */
 const report = process.env.VITEST_JSON
+
+// the workers inherit it
+Object.assign(process.env, withLibrary(process.env))
+
+/** Says last which suites did not run, and why. */
+const skipped: Reporter = {
+  onTestRunEnd: (modules: ReadonlyArray<TestModule>) => {
+    const why = whySkipped()
+    if (why === undefined) return
+    for (const module of modules) {
+      for (const test of module.children.allTests("skipped")) {
+        if (!test.name.endsWith(why)) continue
+        process.stdout.write(`FoundationDB suites skipped: ${why}\n`)
+        return
+      }
+    }
+  }
+}
 
 export default defineConfig({
   resolve: {
@@ -18,6 +38,6 @@ export default defineConfig({
     maxWorkers: 2,
     testTimeout: 30_000,
     retry: 0,
-    reporters: report === undefined ? ["default"] : ["default", ["json", { outputFile: report }]]
+    reporters: report === undefined ? ["default", skipped] : ["default", ["json", { outputFile: report }], skipped]
   }
 })

@@ -73,6 +73,7 @@ if (printed !== "41 ok") {
   console.error(`the consumer printed ${JSON.stringify(printed)}`)
   process.exit(1)
 }
+run("the program effect-dgen", "npx", ["effect-dgen", "--help"], consumer)
 for (const blocked of ["effect-dgen/internal/keys", "effect-dgen/index"]) {
   const probe = spawnSync("node", ["--input-type=module", "-e", `await import(${JSON.stringify(blocked)})`], {
     cwd: consumer,

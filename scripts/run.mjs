@@ -6,6 +6,7 @@ import { spawnSync } from "node:child_process"
 import { existsSync, statSync } from "node:fs"
 import { delimiter, dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
+import { findFoundationDb, withLibrary } from "./foundationDb.mjs"
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const bin = join(root, "node_modules", ".bin")
@@ -26,7 +27,13 @@ if (stale()) {
   if (result.status !== 0) process.exit(result.status ?? 1)
 }
 
+// the client's binary comes in the package; its install script only looks whether it loads, and would build it if not
+const found = findFoundationDb()
+if (found.missing === undefined && found.needsPackage) {
+  run("npm", ["install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund", "foundationdb@2"], process.env)
+}
+
 const [command, ...args] = process.argv.slice(2)
-const result = run(command, args, { ...process.env, PATH: `${bin}${delimiter}${process.env.PATH ?? ""}` })
+const result = run(command, args, withLibrary({ ...process.env, PATH: `${bin}${delimiter}${process.env.PATH ?? ""}` }))
 if (result.error) console.error(`cannot run ${command}: ${result.error.message}`)
 process.exit(result.status ?? 1)

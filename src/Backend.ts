@@ -196,4 +196,9 @@ export class Backend extends Context.Service<Backend, {
   readonly directory: Directory
   /** What is known at once within this process; shared by all layers on the same store. */
   readonly signals: Signals
+  /**
+   * Makes all later commits have greater versionstamps than a version, for data that comes from another store with
+   * its versionstamps. Absent where the store alone says what its versions are.
+   */
+  readonly advance?: ((version: bigint) => Effect.Effect<void>) | undefined
 }>()("effect-dgen/Backend") {}

@@ -76,6 +76,43 @@ export interface From extends Model.From {}
 /**
  * The schema of `From`, for states that keep callers.
  *
+ * **Example** (A bell that answers all who wait for it)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Exit, Fiber, Layer, Schema } from "effect"
+ * import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
+ *
+ * class Bell extends DgenServer.Service<Bell>()("Bell", {
+ *   state: Schema.Array(DgenServer.From),
+ *   messages: {
+ *     Wait: DgenServer.call({ success: Schema.String }),
+ *     Ring: DgenServer.call({ success: Schema.Int })
+ *   }
+ * }) {}
+ *
+ * const BellLive = Bell.layer(Bell.behaviour({
+ *   init: Effect.succeed([]),
+ *   handlers: {
+ *     Wait: (_, waiting, { from }) => DgenServer.noReply([...waiting, from!]),
+ *     Ring: Effect.fnUntraced(function*(_, waiting) {
+ *       for (const from of waiting) yield* Bell.replyTo(from, Exit.succeed("it rang"))
+ *       return DgenServer.reply(waiting.length, [])
+ *     })
+ *   }
+ * }))
+ *
+ * const program = Effect.gen(function*() {
+ *   const bell = yield* Bell
+ *   const waits = yield* Effect.forkChild(bell.call("Wait"))
+ *   const rung = yield* Effect.repeat(bell.call("Ring"), { until: (answered) => answered === 1 })
+ *   return [rung, yield* Fiber.join(waits)]
+ * })
+ *
+ * const TestStore = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+ * await Effect.runPromise(program.pipe(Effect.provide(BellLive.pipe(Layer.provide(TestStore)))))
+ * // => [1, "it rang"]
+ * ```
+ *
  * @since 0.1.0
  * @category schemas
  */
@@ -113,6 +150,46 @@ export {
 /**
  * Defines a call: a message that is answered, with a value of `success` (default: nothing) or an `error` (default:
  * none). With `locks: true` its handler may return `lock`.
+ *
+ * **Example** (A call with all it can have, and one with nothing)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Layer, Schema } from "effect"
+ * import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
+ *
+ * class Overdrawn extends Schema.TaggedError<Overdrawn>()("Overdrawn", { balance: Schema.Int }) {}
+ *
+ * class Account extends DgenServer.Service<Account>()("Account", {
+ *   state: Schema.Int,
+ *   messages: {
+ *     Draw: DgenServer.call({ payload: { amount: Schema.Int }, success: Schema.Int, error: Overdrawn }),
+ *     Empty: DgenServer.call()
+ *   }
+ * }) {}
+ *
+ * const AccountLive = Account.layer(Account.behaviour({
+ *   init: Effect.succeed(100),
+ *   handlers: {
+ *     Draw: Effect.fnUntraced(function*({ amount }, balance) {
+ *       if (amount > balance) return yield* new Overdrawn({ balance })
+ *       return DgenServer.reply(balance - amount, balance - amount)
+ *     }),
+ *     Empty: () => DgenServer.reply(undefined, 0)
+ *   }
+ * }))
+ *
+ * const program = Effect.gen(function*() {
+ *   const account = yield* Account
+ *   const left = yield* account.call("Draw", { amount: 30 })
+ *   yield* account.call("Empty")
+ *   const error = yield* Effect.flip(account.call("Draw", { amount: 1 }))
+ *   return [left, error._tag]
+ * })
+ *
+ * const TestStore = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+ * await Effect.runPromise(program.pipe(Effect.provide(AccountLive.pipe(Layer.provide(TestStore)))))
+ * // => [70, "Overdrawn"]
+ * ```
  *
  * @since 0.1.0
  * @category definitions
@@ -153,6 +230,15 @@ export const info = <const P extends D.PayloadInput = undefined, const L extends
 /**
  * The outcome that answers a call, keeps a state, and asks for actions after the commit.
  *
+ * **Example** (What a handler returns)
+ *
+ * ```ts import.meta.vitest
+ * import { DgenServer } from "effect-dgen"
+ *
+ * DgenServer.reply("the answer", { count: 1 })
+ * // => { _tag: "Reply", value: "the answer", state: { count: 1 }, actions: [] }
+ * ```
+ *
  * @since 0.1.0
  * @category outcomes
  */
@@ -190,6 +276,42 @@ export const stop = <const State, Server extends string = never>(
  * The outcome that keeps a state and asks for the lock: the message's locked handler runs next, outside of any
  * transaction, and until it ends no other queued message is handled (source document, section 4.4).
  *
+ * **Example** (Work between two commits)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Layer, Schema } from "effect"
+ * import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
+ *
+ * class Page extends DgenServer.Service<Page>()("Page", {
+ *   state: Schema.Struct({ status: Schema.String, text: Schema.String }),
+ *   messages: { Load: DgenServer.call({ payload: { name: Schema.String }, success: Schema.Int, locks: true }) }
+ * }) {}
+ *
+ * const behaviour = Page.behaviour({
+ *   init: Effect.succeed({ status: "new", text: "" }),
+ *   handlers: { Load: (_, state) => DgenServer.lock({ ...state, status: "loading" }) }
+ * })
+ *
+ * const PageLocked = Page.lockedLayer({
+ *   // here anything may be used: a file, an HTTP client, another server
+ *   Load: ({ name }, state) =>
+ *     Effect.map(
+ *       Effect.promise(() => Promise.resolve(`the text of ${name}`)),
+ *       (text) => DgenServer.reply(text.length, { text, status: `was ${state.status}` })
+ *     )
+ * })
+ *
+ * const program = Effect.gen(function*() {
+ *   const page = yield* Page
+ *   return [yield* page.call("Load", { name: "home" }), yield* page.state]
+ * })
+ *
+ * const TestStore = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+ * const PageLive = Page.layer(behaviour, { lockTimeout: "30 seconds" }).pipe(Layer.provide([PageLocked, TestStore]))
+ * await Effect.runPromise(program.pipe(Effect.provide(PageLive)))
+ * // => [16, { text: "the text of home", status: "was loading" }]
+ * ```
+ *
  * @since 0.1.0
  * @category outcomes
  */
@@ -198,6 +320,34 @@ export const lock = <const State>(state: State): Lock<State> => ({ _tag: "Lock",
 /**
  * What a locked handler returns to make its outcome from the state as it is when the lock ends: `apply` is pure, and runs
  * in the transaction that gives the lock back.
+ *
+ * **Example** (Counting, whatever was counted while the lock was held)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Layer, Schema } from "effect"
+ * import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
+ *
+ * class Tally extends DgenServer.Service<Tally>()("Tally", {
+ *   state: Schema.Int,
+ *   messages: { Add: DgenServer.call({ payload: { by: Schema.Int }, success: Schema.Int, locks: true }) }
+ * }) {}
+ *
+ * const behaviour = Tally.behaviour({
+ *   init: Effect.succeed(100),
+ *   handlers: { Add: (_, total) => DgenServer.lock(total) }
+ * })
+ *
+ * const TallyLocked = Tally.lockedLayer({
+ *   Add: ({ by }) => Effect.succeed(DgenServer.update((total: number) => DgenServer.reply(total + by, total + by)))
+ * })
+ *
+ * const program = Effect.flatMap(Tally, (tally) => tally.call("Add", { by: 10 }))
+ *
+ * const TestStore = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+ * const TallyLive = Tally.layer(behaviour).pipe(Layer.provide([TallyLocked, TestStore]))
+ * await Effect.runPromise(Effect.provide(program, TallyLive))
+ * // => 110
+ * ```
  *
  * @since 0.1.0
  * @category outcomes
@@ -209,6 +359,29 @@ export const update = <State, Outcome, E = never>(
 /**
  * The first state of a server whose `init` chooses the tuid.
  *
+ * **Example** (A server that says itself where it lies)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Layer, Schema } from "effect"
+ * import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
+ *
+ * class Cart extends DgenServer.Service<Cart>()("Cart", {
+ *   state: Schema.Struct({ items: Schema.Array(Schema.String) }),
+ *   messages: {}
+ * }) {}
+ *
+ * const behaviour = Cart.behaviour({
+ *   init: ({ tuid }) => Effect.succeed(DgenServer.at(["shop", ...tuid], { items: [] })),
+ *   handlers: {}
+ * })
+ *
+ * const program = Effect.map(Cart.start(behaviour, { tuid: ["cart", 7] }), (cart) => cart.tuid)
+ *
+ * const TestStore = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+ * await Effect.runPromise(program.pipe(Effect.scoped, Effect.provide(TestStore)))
+ * // => ["shop", "cart", 7]
+ * ```
+ *
  * @since 0.1.0
  * @category outcomes
  */
@@ -216,6 +389,50 @@ export const at = <const State>(tuid: Tuple.Tuple, state: State): At<State> => (
 
 /**
  * Defines a server: its name, its state, its messages and its actions. Extend the class that it returns.
+ *
+ * **Example** (A counter)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Layer, Schema } from "effect"
+ * import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
+ *
+ * class Counter extends DgenServer.Service<Counter>()("Counter", {
+ *   state: Schema.Struct({ count: Schema.Int }),
+ *   messages: {
+ *     Add: DgenServer.cast({ payload: { by: Schema.Int } }),
+ *     Value: DgenServer.call({ success: Schema.Int })
+ *   },
+ *   actions: { Announce: { count: Schema.Int } }
+ * }) {}
+ *
+ * const behaviour = Counter.behaviour({
+ *   init: Effect.succeed({ count: 0 }),
+ *   handlers: {
+ *     Add: ({ by }, state) => {
+ *       const count = state.count + by
+ *       return DgenServer.noReply({ count }, [Counter.action("Announce", { count })])
+ *     },
+ *     Value: (_, state) => DgenServer.reply(state.count, state)
+ *   }
+ * })
+ *
+ * const announced: Array<number> = []
+ * const CounterLive = Counter.layer(behaviour).pipe(
+ *   Layer.provide(Counter.actionsLayer({ Announce: ({ count }) => Effect.sync(() => void announced.push(count)) })),
+ *   Layer.provide(Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer)))
+ * )
+ *
+ * const program = Effect.gen(function*() {
+ *   const counter = yield* Counter
+ *   yield* counter.castAll([["Add", { by: 1 }], ["Add", { by: 2 }]])
+ *   return yield* counter.call("Value")
+ * })
+ *
+ * await Effect.runPromise(Effect.provide(program, CounterLive))
+ * // => 3
+ * announced
+ * // => [1, 3]
+ * ```
  *
  * @since 0.1.0
  * @category definitions

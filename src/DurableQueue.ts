@@ -181,6 +181,35 @@ export {
  * The first dead letters, at most `limit` (1 to 1,000, default 100), in the order in which they died, after the one with
  * the id `after` if it is given. By snapshot: looking conflicts with nobody.
  *
+ * **Example** (A message that cannot be handled)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Layer, Logger, Schema } from "effect"
+ * import { DgenServer, DurableQueue, MemoryBackend, Tenant } from "effect-dgen"
+ *
+ * class Parser extends DgenServer.Service<Parser>()("Parser", {
+ *   state: Schema.Array(Schema.Int),
+ *   messages: { Parse: DgenServer.call({ payload: { text: Schema.String } }) }
+ * }) {}
+ *
+ * const behaviour = Parser.behaviour({
+ *   init: Effect.succeed([]),
+ *   // JSON.parse throws
+ *   handlers: { Parse: ({ text }, parsed) => DgenServer.reply(undefined, [...parsed, JSON.parse(text)]) }
+ * })
+ *
+ * const program = Effect.gen(function*() {
+ *   const parser = yield* Parser.start(behaviour, { tuid: ["Parser"], deadLetterThreshold: 2 })
+ *   const error = yield* Effect.flip(parser.call("Parse", { text: "one" }))
+ *   const letters = yield* Tenant.transact(DurableQueue.peekDeadLetters(Parser.queue()))
+ *   return [error._tag, letters.map(({ attempts, payload, tag }) => ({ tag, payload, attempts }))]
+ * })
+ *
+ * const TestStore = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+ * await Effect.runPromise(program.pipe(Effect.scoped, Effect.provide([TestStore, Logger.layer([])])))
+ * // => ["DeadLettered", [{ tag: "Parse", payload: { text: "one" }, attempts: 2 }]]
+ * ```
+ *
  * @since 0.1.0
  * @category dead letters
  */
@@ -225,6 +254,42 @@ export const deadLetterCount = (queue: DurableQueue): Effect.Effect<number, neve
 /**
  * Moves a dead letter back to the end of the queue, with no attempts behind it, for when the cause is fixed. Fails with
  * `DeadLetterNotFound`.
+ *
+ * **Example** (Handling it when the handler is mended)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Layer, Logger, Schema } from "effect"
+ * import { DgenServer, DurableQueue, MemoryBackend, Tenant } from "effect-dgen"
+ *
+ * class Parser extends DgenServer.Service<Parser>()("Parser", {
+ *   state: Schema.Array(Schema.Int),
+ *   messages: { Parse: DgenServer.call({ payload: { text: Schema.String } }) }
+ * }) {}
+ *
+ * const parsing = (parse: (text: string) => number) =>
+ *   Parser.behaviour({
+ *     init: Effect.succeed([]),
+ *     handlers: { Parse: ({ text }, parsed) => DgenServer.reply(undefined, [...parsed, parse(text)]) }
+ *   })
+ *
+ * const program = Effect.gen(function*() {
+ *   const options = { tuid: ["Parser"], deadLetterThreshold: 1 }
+ *   const broken = Parser.start(parsing((text) => JSON.parse(text)), options)
+ *   yield* Effect.scoped(Effect.flatMap(broken, (parser) => Effect.flip(parser.call("Parse", { text: "one" }))))
+ *
+ *   const queue = Parser.queue()
+ *   const [letter] = yield* Tenant.transact(DurableQueue.peekDeadLetters(queue))
+ *   yield* Tenant.transact(DurableQueue.requeueDeadLetter(queue, letter!.id))
+ *
+ *   const parser = yield* Parser.start(parsing((text) => text.length), options)
+ *   yield* parser.call("Parse", { text: "twelve" })
+ *   return yield* parser.state
+ * })
+ *
+ * const TestStore = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+ * await Effect.runPromise(program.pipe(Effect.scoped, Effect.provide([TestStore, Logger.layer([])])))
+ * // => [3, 6]
+ * ```
  *
  * @since 0.1.0
  * @category dead letters

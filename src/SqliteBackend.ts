@@ -130,7 +130,8 @@ export const layer = (options: { readonly filename: string }): Layer.Layer<Backe
         commitCanBeUnknown: false,
         begin: session.begin,
         directory: Directory.make(session.begin),
-        signals: store.signals
+        signals: store.signals,
+        advance: (version) => Effect.sync(() => store.store.advance(Number(version)))
       })
     })
   )

@@ -11,10 +11,13 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Scope from "effect/Scope"
 import { Backend } from "./Backend.ts"
 import { BackendError, InvalidArgument } from "./BackendError.ts"
 import { Calls } from "./internal/calls.ts"
 import { processPrefix } from "./internal/layout.ts"
+import { Presence } from "./internal/presence.ts"
+import { Pushes } from "./internal/pushes.ts"
 import { Slots } from "./internal/slots.ts"
 import { transact as run } from "./internal/transact.ts"
 import type { Transaction } from "./Transaction.ts"
@@ -38,6 +41,12 @@ export class Tenant extends Context.Service<Tenant, {
   readonly definitions: Map<string, object>
   /** The calls of this layer that wait for an answer. */
   readonly calls: Calls
+  /** What this layer keeps in the store for itself. */
+  readonly presence: Presence
+  /** The pushes of this layer: those that come at the same time share a transaction. */
+  readonly pushes: Pushes
+  /** Closes with the layer: what runs in the background for the tenant ends then. */
+  readonly scope: Scope.Scope
 }>()("effect-dgen/Tenant") {}
 
 const instances = { next: 0 }
@@ -105,8 +114,21 @@ export const layer = (path: ReadonlyArray<string>): Layer.Layer<Tenant, BackendE
       const slots = backend.commitCanBeUnknown
         ? new Slots(Tuple.pack(["slot"], processPrefix(prefix, instance)))
         : undefined
-      const calls = yield* Calls.make({ backend, prefix, slots }, instance)
-      return Tenant.of({ path: [...path], backend, prefix, slots, instance, definitions: new Map(), calls })
+      const presence = yield* Presence.make({ backend, prefix, slots }, instance)
+      const calls = yield* Calls.make({ backend, prefix, slots, presence }, instance)
+      const pushes = yield* Pushes.make({ backend, prefix, slots, presence, calls })
+      return Tenant.of({
+        path: [...path],
+        backend,
+        prefix,
+        slots,
+        instance,
+        definitions: new Map(),
+        calls,
+        presence,
+        pushes,
+        scope: yield* Scope.Scope
+      })
     })
   )
 

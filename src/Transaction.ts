@@ -139,7 +139,13 @@ export const get = (
   key: Tuple.Tuple,
   options?: { readonly snapshot?: boolean | undefined }
 ): Effect.Effect<Uint8Array | undefined, never, Transaction> =>
-  withKey("Transaction.get", key, (state, packed) => state.get(packed, options?.snapshot ?? false))
+  withKey("Transaction.get", key, (state, packed) => {
+    const read = state.get(packed, options?.snapshot ?? false)
+    return Effect.map(read, (value) => value === undefined ? undefined : copy(value))
+  })
+
+/** The store may keep what it gave: whoever has a copy may change it. */
+const copy = (value: Uint8Array): Uint8Array => new Uint8Array(value)
 
 /**
  * The keys and values of a range, in the order of the tuples: at most `limit` of them (all, when there is none), from
@@ -184,7 +190,7 @@ export const getRange = (
     const offset = userPrefix(state.prefix).length
     return Effect.map(
       state.getRange(bounds.begin, bounds.end, options),
-      (rows) => rows.map((row): KeyValue => ({ key: Tuple.unpack(row.key, offset), value: row.value }))
+      (rows) => rows.map((row): KeyValue => ({ key: Tuple.unpack(row.key, offset), value: copy(row.value) }))
     )
   })
 

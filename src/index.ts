@@ -59,6 +59,39 @@ export * as DgenServer from "./DgenServer.ts"
 export * as DurableQueue from "./DurableQueue.ts"
 
 /**
+ * The distributed backend: a FoundationDB cluster, shared by any number of processes of any number of machines. A commit
+ * that was reported survives the loss of as many machines as the cluster's redundancy says.
+ *
+ * It uses the npm package `foundationdb`, an optional peer dependency that this module alone imports, when its layer is
+ * built, and FoundationDB's client library (`libfdb_c`), 7.1 or newer. Where one of them is missing or nothing answers,
+ * the layer fails with an error that says what to install or to check; nothing waits for ever.
+ *
+ * What you owe: the two installations, a cluster file that the process may read and write (the client keeps it up to
+ * date), and Node's main thread (the package cannot be used in a worker). `docs/OPERATING.md` says more.
+ *
+ * @since 0.1.0
+ */
+export * as FoundationDbBackend from "./FoundationDbBackend.ts"
+
+/**
+ * Background jobs: durable, scheduled, leased work. A job has a type, an id and data. Its creator adds it, in the same
+ * commit as whatever else the creator writes. A worker, in any process, takes it, shows signs of life while it works,
+ * and finishes it, in the same commit as the result.
+ *
+ * A job runs at least once: when its holder dies, or is silent for the type's timeout, it is pending again and another
+ * worker takes it. At most one holder's writes count: each run has a lock, and every `update`, `finish` and
+ * `resubmitJob` of a holder that lost it fails with `Halt`, and then nothing of its transaction is written. Of the due
+ * jobs the one with the highest priority is taken first, then the one that was due first; a job that is due later is
+ * taken at its time.
+ *
+ * What you owe: a handler's side effects outside the store can happen twice, so make them idempotent; what a holder
+ * writes to the store belongs in a transaction with `update` or `finish`, so that only the holder's writes count.
+ *
+ * @since 0.1.0
+ */
+export * as Jobs from "./Jobs.ts"
+
+/**
  * A backend in memory, for tests: the same optimistic transactions, limits, watches and errors as the durable ones,
  * and gone with its scope. Two transactions that conflict on FoundationDB conflict here, and two that do not, do not.
  *
@@ -78,9 +111,28 @@ export * as MemoryBackend from "./MemoryBackend.ts"
 export * as SqliteBackend from "./SqliteBackend.ts"
 
 /**
- * How a server's state lies in the store. A codec reads and writes one value under a prefix, as part of a transaction.
+ * How a server's state lies in the store. A codec reads and writes one value under a prefix, as part of a transaction,
+ * and an update writes only what changed.
  *
- * `term` keeps the value whole, cut into pieces that fit a value of the store; it is rewritten when it changes.
+ * The schema of a state says how it is split (source document, section 4.5):
+ *
+ * - *assigns*: a `Struct`, a `Class`, or a `Record` with string keys. A key an entry.
+ * - *components*: an array of structs (or classes, or unions of them) with a string `id`. A key an item, and one for its
+ *   place in the list, so that moving an item writes its place alone.
+ * - *term*: all else. The value as a whole, in pieces that fit a value of the store.
+ *
+ * These nest: a list in a struct has its items in keys of their own. A struct that is one of many, a record's entry or
+ * a list's item, is kept whole, unless a record or a list is somewhere in it. A schema with a transformation of the
+ * whole, and the inner levels of a recursive schema, are terms. `term`, `assigns` and `components` annotate a schema to
+ * choose otherwise.
+ *
+ * What is guaranteed: how a part is stored is written with it, so a state is read as it was written, also after its
+ * schema became another kind; the part takes its new form when it next changes. Checks of a whole struct or list run
+ * whenever a part of it changed, and on every read. State that does not fit its schema is refused with its path, and
+ * nothing is written.
+ *
+ * What the user owes: a state is never changed in place. Parts that are the same objects as before are taken to be
+ * unchanged; so a handler that wants little written changes little, and keeps the other objects.
  *
  * @since 0.1.0
  */

@@ -18,8 +18,16 @@ const documents = markdown.flatMap(markdownBlocks)
 const named = (language: string, info: string): ReadonlyArray<Block> =>
   documents.filter((block) => block.language === language && block.info === info)
 
-/** Blocks with one name are parts of one program. */
-const counterProgram = named("ts", "counter").map((block) => block.code).join("\n")
+/** A block that is one of a program's has its name; one that uses a program comes after all of it. */
+const USES = "uses "
+const isOfProgram = (block: Block) =>
+  block.language === "ts" && !["", "refused", "import.meta.vitest"].includes(block.info) &&
+  !block.info.startsWith(USES)
+
+/** The names of the programs of the documents. */
+const programs = [...new Set(documents.filter(isOfProgram).map((block) => block.info))]
+
+const programOf = (name: string): string => named("ts", name).map((block) => block.code).join("\n")
 
 const fileOf = (block: Block, kind: string): string =>
   path.join(folder, kind, `${block.where.replace(/[^\w]+/g, "-")}.ts`)
@@ -89,10 +97,12 @@ describe("programs", () => {
       }
     }
     write(path.join(folder, "types", "tsconfig.json"), JSON.stringify(config))
-    write(path.join(folder, "types", "counter.ts"), counterProgram)
+    for (const name of programs) write(path.join(folder, "types", `${name}.ts`), programOf(name))
     for (const block of [...examples, ...documents]) {
-      if (block.language !== "ts" || block.info === "counter") continue
-      const before = block.info === "uses counter" ? counterProgram : ""
+      if (block.language !== "ts" || isOfProgram(block)) continue
+      const used = block.info.startsWith(USES) ? block.info.slice(USES.length) : undefined
+      assert.isTrue(used === undefined || programs.includes(used), `${block.where}: there is no program ${used}`)
+      const before = used === undefined ? "" : programOf(used)
       write(fileOf(block, "types"), `${before}\n${block.code}\nexport {}\n`)
     }
     const manifest = createRequire(import.meta.url).resolve("typescript/package.json")
@@ -124,15 +134,55 @@ describe("programs", () => {
   })
 })
 
-describe("README", () => {
-  it("shows what its program prints", async () => {
-    const file = write(path.join(folder, "run", "readme.ts"), counterProgram)
-    const { stderr, stdout } = await run(process.execPath, ["--conditions=effect-dgen-source", file], {
-      cwd: temporaryFolder()
+describe("what a program prints is shown", () => {
+  for (const name of programs) {
+    it(name, async () => {
+      const file = write(path.join(folder, "run", `${name}.ts`), programOf(name))
+      const { stderr, stdout } = await run(process.execPath, ["--conditions=effect-dgen-source", file], {
+        cwd: temporaryFolder()
+      })
+      assert.strictEqual(stderr, "")
+      assert.strictEqual(stdout, named("text", name)[0]?.code)
     })
-    assert.strictEqual(stderr, "")
-    assert.strictEqual(stdout, named("text", "counter")[0]!.code)
+  }
+})
+
+/** Where a document names tests: a file, and titles as they stand in it. */
+const namedTests = (file: string): ReadonlyArray<{ readonly source: string; readonly title: string }> =>
+  [...read(file).replaceAll(/\s+/g, " ").matchAll(/`(test\/[\w./]+\.ts)`(?: \([^)]*\))?: ((?:"[^"]+"(?:; )?)+)/g)]
+    .flatMap((match) => [...match[2]!.matchAll(/"([^"]+)"/g)].map((title) => ({ source: match[1]!, title: title[1]! })))
+
+const holds = ({ source, title }: { readonly source: string; readonly title: string }): boolean =>
+  fs.existsSync(path.join(root, source)) && [`"${title}"`, `\`${title}\``].some((text) => read(source).includes(text))
+
+describe("tests that are named", () => {
+  for (const file of markdown) {
+    it(`in ${file} exist`, () => {
+      const missing = namedTests(file).filter((test) => !holds(test))
+      assert.deepStrictEqual(missing, [])
+    })
+  }
+  it("are found in the guarantees", () => {
+    const guarantees = path.join("docs", "GUARANTEES.md")
+    const quoted = read(guarantees).match(/"/g)!.length / 2
+    assert.isAbove(quoted, 0)
+    assert.strictEqual(namedTests(guarantees).length, quoted)
   })
+})
+
+describe("what the guide says can be observed", () => {
+  const named = (row: RegExp) => [...read(path.join("docs", "GUIDE.md")).matchAll(row)].map((match) => match[1]!)
+  const code = sources.map(read).join("\n")
+
+  for (
+    const [what, row] of [["spans", /^\| `(DgenServer\.\w+)` /gm], ["metrics", /^\| `(effect_dgen_\w+)` /gm]] as const
+  ) {
+    it(`are ${what} that exist`, () => {
+      const names = named(row)
+      assert.isAbove(names.length, 0)
+      assert.deepStrictEqual(names.filter((name) => !code.includes(`"${name}"`)), [])
+    })
+  }
 })
 
 describe("links", () => {

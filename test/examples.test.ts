@@ -52,3 +52,41 @@ describe("examples/two-processes.ts", () => {
     ])
   })
 })
+
+/** What the examples print that begin from nothing. */
+const printed: Readonly<Record<string, ReadonlyArray<string>>> = {
+  semaphore: [
+    "one has the permit",
+    "two and three wait, and the server stops",
+    "the server runs again, and one gives the permit back",
+    "two has the permit",
+    "three has the permit"
+  ],
+  chat: [
+    "  everybody is told: ada: soup?",
+    "  everybody is told: bob: pizza!",
+    "ada edits what bob said: NotYours",
+    "m2 bob: pizza!",
+    "m1 ada: soup or salad?"
+  ],
+  payment: [
+    "before: open, 1750 cents",
+    "paid: receipt 1 over 1750 cents",
+    "after: paid, 1750 cents",
+    "the large order is declined: over the card's limit"
+  ],
+  transfer: [
+    "before: ada 100, bob 0",
+    "ada sends 30: ada 70, bob 30",
+    "ada sends 1000: Insufficient, ada 70, bob 30",
+    "a gift of 1 to each: ada 71, bob 31"
+  ]
+}
+
+for (const [name, lines] of Object.entries(printed)) {
+  describe(`examples/${name}.ts`, () => {
+    it("prints what it says", async () => {
+      assert.deepStrictEqual(await example(`${name}.ts`), lines)
+    })
+  })
+}

@@ -42,7 +42,8 @@ export interface Accepted {
 /** The ten bytes of a version. */
 export const stampOf = (version: number): Uint8Array => {
   const stamp = new Uint8Array(10)
-  new DataView(stamp.buffer).setBigUint64(0, BigInt(version))
+  Keys.writeUint32(stamp, 0, Math.floor(version / 2 ** 32))
+  Keys.writeUint32(stamp, 4, version)
   return stamp
 }
 

@@ -2,7 +2,7 @@
  * The commits that a running transaction may conflict with: which keys and ranges they wrote. Owner: the store.
  */
 import type { CommitRequest, KeyRange } from "../Backend.ts"
-import { type Range, stampOf, type Value } from "./acceptedCommit.ts"
+import type { Range, Value } from "./acceptedCommit.ts"
 import * as Keys from "./keys.ts"
 
 /** One accepted commit. */
@@ -10,8 +10,7 @@ export interface LoggedCommit {
   readonly version: number
   /** All keys that it changed. */
   readonly keys: ReadonlyArray<string>
-  /** What it wrote in the sense of conflicts: single keys, and ranges. */
-  readonly points: ReadonlyArray<string>
+  /** The ranges that it cleared, whatever was in them. */
   readonly ranges: ReadonlyArray<Range>
 }
 
@@ -28,39 +27,29 @@ export class CommitLog {
   }
 
   add(version: number, request: CommitRequest, writes: ReadonlyMap<string, Value>): void {
-    const points: Array<string> = []
+    const keys = [...writes.keys()]
     const ranges: Array<Range> = []
-    for (const written of request.writeConflicts) {
-      const range = toRange(written)
-      if (range.end === `${range.begin}\0`) points.push(range.begin)
-      else ranges.push(range)
-    }
-    for (const mutation of request.mutations) {
-      if (mutation.op !== "versionstampedKey") continue
-      // only here the final key is known
-      const key = mutation.key.slice()
-      key.set(stampOf(version), mutation.position)
-      points.push(Keys.toText(key))
-    }
-    for (const key of points) this.#written.set(key, version)
-    this.#commits.push({ version, keys: [...writes.keys()], points, ranges })
+    for (const mutation of request.mutations) if (mutation.op === "clearRange") ranges.push(toRange(mutation))
+    for (const key of keys) this.#written.set(key, version)
+    this.#commits.push({ version, keys, ranges })
   }
 
   /** Whether a commit after `version` wrote into one of the ranges. */
   conflicts(reads: ReadonlyArray<Range>, version: number): boolean {
-    if (reads.length === 0) return false
+    if (reads.length === 0 || this.#commits.length === 0) return false
     if (reads.some((read) => (this.#written.get(read.begin) ?? version) > version && read.begin < read.end)) return true
     const wide = reads.filter((read) => read.end > `${read.begin}\0`)
     for (let i = this.#commits.length - 1; i >= 0; i--) {
       const commit = this.#commits[i]!
       if (commit.version <= version) return false
       if (commit.ranges.some((written) => reads.some((read) => overlap(read, written)))) return true
-      if (commit.points.some((key) => wide.some((read) => read.begin <= key && key < read.end))) return true
+      if (commit.keys.some((key) => wide.some((read) => read.begin <= key && key < read.end))) return true
     }
     return false
   }
 
   clear(): void {
+    if (this.#commits.length === 0) return
     this.#commits.length = 0
     this.#written.clear()
   }
@@ -72,7 +61,7 @@ export class CommitLog {
     if (count === 0) return []
     const gone = this.#commits.splice(0, count)
     for (const commit of gone) {
-      for (const key of commit.points) if (this.#written.get(key) === commit.version) this.#written.delete(key)
+      for (const key of commit.keys) if (this.#written.get(key) === commit.version) this.#written.delete(key)
     }
     return gone
   }

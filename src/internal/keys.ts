@@ -4,9 +4,13 @@
  */
 import type { KeyRange } from "../Backend.ts"
 
+/** What `toString("latin1")` of a buffer calls; it takes any array of bytes, and spares a buffer for each key. */
+const { latin1Slice } = Buffer.prototype as unknown as {
+  readonly latin1Slice: (this: Uint8Array, start: number, end: number) => string
+}
+
 /** The string of a key. */
-export const toText = (bytes: Uint8Array): string =>
-  Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1")
+export const toText = (bytes: Uint8Array): string => latin1Slice.call(bytes, 0, bytes.length)
 
 /** The key of a string. */
 export const fromText = (text: string): Uint8Array => new Uint8Array(Buffer.from(text, "latin1"))
@@ -20,6 +24,14 @@ export const next = (key: Uint8Array): Uint8Array => {
 
 /** The range that holds one key alone. */
 export const single = (key: Uint8Array): KeyRange => ({ begin: key, end: next(key) })
+
+/** Writes an integer, big-endian. A `DataView` would move a short array out of the heap, which costs more. */
+export const writeUint32 = (bytes: Uint8Array, at: number, value: number): void => {
+  bytes[at] = value >>> 24
+  bytes[at + 1] = value >>> 16
+  bytes[at + 2] = value >>> 8
+  bytes[at + 3] = value
+}
 
 /** Two byte strings, one after the other. */
 export const concat = (a: Uint8Array, b: Uint8Array): Uint8Array => {

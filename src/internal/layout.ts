@@ -4,8 +4,12 @@
  *
  * ```
  * USER    <tuple>                            a user's keys
- * LIBRARY "p" <process> "slot" <n>           slots of the retry loop
+ * LIBRARY "p" <layer> "beat"                 a layer's sign of life, see presence.ts
+ * LIBRARY "p" <layer> "slot" <n>             slots of the retry loop
+ * LIBRARY "p" <layer> "answer" ... / "bell"  answers on their way to the layer, see calls.ts
+ * LIBRARY "copy"                             how far an unfinished copy into the tenant has come, see cli/copy.ts
  * LIBRARY "s" (<tuid>) ...                   servers, see server/layout.ts
+ * LIBRARY "j" <type> ...                     jobs, see jobs/layout.ts
  * ```
  */
 import * as Tuple from "../Tuple.ts"
@@ -23,6 +27,12 @@ export const userKey = (tenant: Uint8Array, tuple: Tuple.Tuple): Uint8Array => T
 /** The prefix of all of the library's keys. */
 export const libraryPrefix = (tenant: Uint8Array): Uint8Array => Keys.concat(tenant, LIBRARY)
 
+/** The prefix of what all processes keep in the tenant for themselves. */
+export const processesPrefix = (tenant: Uint8Array): Uint8Array => Tuple.pack(["p"], libraryPrefix(tenant))
+
 /** The prefix of what one process keeps in the tenant. */
 export const processPrefix = (tenant: Uint8Array, processId: Uint8Array): Uint8Array =>
   Tuple.pack(["p", processId], libraryPrefix(tenant))
+
+/** Where a copy into the tenant keeps how far it has come. */
+export const copyKey = (tenant: Uint8Array): Uint8Array => Tuple.pack(["copy"], libraryPrefix(tenant))

@@ -17,6 +17,7 @@ export const makeStore = (): OptimisticStore => {
     base: {
       get: (key) => rows.get(key),
       range: (begin, end, limit, reverse) => rows.range(begin, end, limit, reverse),
+      unconfirmed: () => false,
       look: () => undefined
     },
     version: 0,
@@ -45,6 +46,7 @@ export const make = (store: OptimisticStore): Effect.Effect<Backend["Service"], 
         commitCanBeUnknown: false,
         begin: session.begin,
         directory: Directory.make(session.begin),
-        signals: new Signals()
+        signals: new Signals(),
+        advance: (version) => Effect.sync(() => store.advance(Number(version)))
       })
   )

@@ -11,8 +11,9 @@
  * 2. A transaction reads the values of its snapshot however many commits are accepted meanwhile.
  * 3. An accepted commit is answered when it is durable, or fails. When accepted commits are dropped, every transaction
  *    that could have read them is stale: its next step fails as too old.
- * 4. A transaction never sees two states of a base that others change: every read is followed by a look whether they
- *    did, and then whoever had read before is stale.
+ * 4. A transaction never sees two states of a base that others change, nor one older than its beginning: its first
+ *    read, and every read of what the base does not know to be as it was, is followed by a look whether they did, and
+ *    then whoever had read before is stale.
  * 5. A transaction lives for `TRANSACTION_LIMIT_MILLIS` from its first read. Nothing is kept for longer than the oldest
  *    living one needs it.
  */
@@ -39,6 +40,8 @@ import { fire, Watches } from "./watches.ts"
 export interface Base {
   readonly get: (key: string) => Value
   readonly range: (begin: string, end: string, limit: number, reverse: boolean) => ReadonlyArray<Row>
+  /** Whether something that was read since the last look may be of another state than what was read before it. */
+  readonly unconfirmed: () => boolean
   /** The version that others brought the base to since the last look, or `undefined` when they did not. */
   readonly look: () => number | undefined
 }
@@ -216,9 +219,9 @@ export class OptimisticStore {
     this.#watches.recheckAll()
   }
 
-  /** Asks the base whether others changed it, for the sake of the watches. */
-  lookAgain(): void {
-    this.#lookAtForeign()
+  /** Later commits get greater versions than this one. The next commit makes it durable. */
+  advance(version: number): void {
+    this.version = Math.max(this.version, version)
   }
 
   // --- reads ---
@@ -228,12 +231,13 @@ export class OptimisticStore {
       this.#check(running)
       const version = running.readVersion ?? this.version
       const value = read(version)
-      const foreign = this.#base.look()
-      if (foreign !== undefined) this.#foreign(foreign)
-      else {
-        if (running.readVersion === undefined) this.#start(running, version)
+      const isFirst = running.readVersion === undefined
+      const foreign = isFirst || this.#base.unconfirmed() ? this.#base.look() : undefined
+      if (foreign === undefined) {
+        if (isFirst) this.#start(running, version)
         return value
       }
+      this.#foreign(foreign)
       running.seen.length = 0
     }
     throw tooOld("met commits of other processes again and again")
@@ -251,7 +255,8 @@ export class OptimisticStore {
     if (running.stale) throw tooOld("read a state that is gone")
   }
 
-  #lookAtForeign(): boolean {
+  /** Looks whether others changed the base, for the sake of the watches, and says so. */
+  lookAgain(): boolean {
     let foreign: number | undefined
     try {
       foreign = this.#base.look()
@@ -362,9 +367,10 @@ export class OptimisticStore {
       if (changes === undefined) this.#pending.set(key, [{ version, value }])
       else changes.push({ version, value })
     }
-    this.#log.add(version, request, writes)
-    this.#arm(request, expected, writes)
     this.#readers.delete(running)
+    // who begins later reads what this commit wrote
+    if (this.#readers.size > 0) this.#log.add(version, request, writes)
+    this.#arm(request, expected, writes)
     return this.#answer({ version, request, writes, reads, seen: running.seen, isReadOnly: false }, accepted)
   }
 
@@ -405,7 +411,7 @@ export class OptimisticStore {
       this.#watches.arm(watch, writes?.has(key) ? writes.get(key) : expected[index])
     })
     // what others changed while the watches were armed may already be in what they expect
-    if (!this.#lookAtForeign()) return
+    if (!this.lookAgain()) return
     for (const watch of request.watches) fire(watch)
   }
 

@@ -10,12 +10,8 @@
 import type { Mutation } from "../Backend.ts"
 import { fromText } from "./keys.ts"
 
-/** What a transaction did to a key. */
-export type Entry =
-  | { readonly _tag: "Value"; readonly value: Uint8Array }
-  | { readonly _tag: "Missing" }
-  | { readonly _tag: "Add"; readonly operand: Uint8Array }
-  | { readonly _tag: "Unreadable"; readonly value: Uint8Array; readonly position: number }
+/** What a transaction did to a key, as the mutation of its commit. */
+export type Entry = Extract<Mutation, { readonly op: "set" | "clear" | "add" | "versionstampedValue" }>
 
 /** Adds little-endian, wrapping, in the operand's length; a missing value counts as zero. */
 export const addBytes = (value: Uint8Array | undefined, operand: Uint8Array): Uint8Array => {
@@ -45,12 +41,19 @@ interface Cleared {
   readonly end: string
 }
 
+/** What the writes since some moment replaced; ranges are cleared so rarely that one costs a copy of everything. */
+export interface Mark {
+  readonly before: Map<string, Entry | undefined>
+  whole: { readonly entries: ReadonlyMap<string, Entry>; readonly cleared: Array<Cleared> } | undefined
+}
+
 /** The buffered writes of one try. */
 export class Overlay {
   readonly entries = new Map<string, Entry>()
   #sorted: Array<string> = []
   #unsorted: Array<string> = []
   #cleared: Array<Cleared> = []
+  #mark: Mark | undefined
 
   /** The same writes, for whoever may go back to them. */
   copy(): Overlay {
@@ -66,25 +69,48 @@ export class Overlay {
     return this.entries.size === 0 && this.#cleared.length === 0
   }
 
-  set(key: string, entry: Entry): void {
-    if (!this.entries.has(key)) this.#unsorted.push(key)
-    this.entries.set(key, entry)
+  /** From here on, what is written can be taken back with `restore`. */
+  mark(): Mark {
+    return this.#mark = { before: new Map(), whole: undefined }
   }
 
-  add(key: string, operand: Uint8Array): void {
-    const known = this.entries.get(key)
-    if (known === undefined && !this.isCleared(key)) return this.set(key, { _tag: "Add", operand })
-    const value = known === undefined || known._tag === "Missing" ?
+  /** Takes back all that was written since a mark. */
+  restore({ before, whole }: Mark): void {
+    this.#mark = undefined
+    if (whole !== undefined) {
+      this.entries.clear()
+      for (const [text, entry] of whole.entries) this.entries.set(text, entry)
+      this.#cleared = whole.cleared
+    }
+    for (const [text, entry] of before) {
+      if (entry === undefined) this.entries.delete(text)
+      else this.entries.set(text, entry)
+    }
+    this.#sorted = []
+    this.#unsorted = [...this.entries.keys()]
+  }
+
+  set(text: string, entry: Entry): void {
+    if (this.#mark !== undefined && !this.#mark.before.has(text)) this.#mark.before.set(text, this.entries.get(text))
+    if (!this.entries.has(text)) this.#unsorted.push(text)
+    this.entries.set(text, entry)
+  }
+
+  add(text: string, key: Uint8Array, operand: Uint8Array): void {
+    const known = this.entries.get(text)
+    if (known === undefined && !this.isCleared(text)) return this.set(text, { op: "add", key, operand })
+    const value = known === undefined || known.op === "clear" ?
       undefined
-      : known._tag === "Add" ?
+      : known.op === "add" ?
       known.operand
       : known.value
     const sum = addBytes(value, operand)
-    this.set(key, known?._tag === "Add" ? { _tag: "Add", operand: sum } : { _tag: "Value", value: sum })
+    this.set(text, known?.op === "add" ? { op: "add", key, operand: sum } : { op: "set", key, value: sum })
   }
 
   clearRange(begin: string, end: string): void {
     if (begin >= end) return
+    if (this.#mark !== undefined) this.#mark.whole ??= { entries: new Map(this.entries), cleared: this.#cleared }
     for (const key of this.keysBetween(begin, end)) this.entries.delete(key)
     const from = lowerBound(this.#sorted, begin)
     this.#sorted.splice(from, lowerBound(this.#sorted, end) - from)
@@ -139,28 +165,8 @@ export class Overlay {
       begin: fromText(range.begin),
       end: fromText(range.end)
     }))
-    for (const [text, entry] of this.entries) {
-      const key = fromText(text)
-      switch (entry._tag) {
-        case "Value":
-          out.push({ op: "set", key, value: entry.value })
-          break
-        case "Missing":
-          out.push({ op: "clear", key })
-          break
-        case "Add":
-          out.push({ op: "add", key, operand: entry.operand })
-          break
-        case "Unreadable":
-          out.push({ op: "versionstampedValue", key, value: entry.value, position: entry.position })
-          break
-      }
-    }
+    for (const entry of this.entries.values()) out.push(entry)
     return out
-  }
-
-  clearedRanges(): ReadonlyArray<Cleared> {
-    return this.#cleared
   }
 
   #merge(): void {

@@ -14,7 +14,6 @@
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import type { Backend } from "../Backend.ts"
 import { type BackendError, CommitUnknown } from "../BackendError.ts"
 import { equalsBytes } from "../Tuple.ts"
 import * as Keys from "./keys.ts"
@@ -85,7 +84,7 @@ export class Slots {
     return Effect.flatMap(Clock.currentTimeMillis, (now) => {
       const slot = this.#free.pop() ?? new Slot(this.#nextKey())
       if (now - slot.writtenMillis < SLOT_REFRESH_MILLIS) return Effect.succeed(slot)
-      return Effect.map(create(target.backend, slot), () => {
+      return Effect.map(create(target, slot, now), () => {
         slot.writtenMillis = now
         return slot
       })
@@ -99,18 +98,24 @@ export class Slots {
   }
 }
 
-/** Writes an empty slot blindly: to do that twice is as good as once (1). */
-const create = (backend: Backend["Service"], slot: Slot): Effect.Effect<void, BackendError> =>
-  Effect.retry(
-    Effect.flatMap(backend.begin, (driver) =>
-      Effect.ensuring(
-        driver.commit({
-          mutations: [{ op: "set", key: slot.key, value: new Uint8Array(0) }],
-          readConflicts: [],
-          writeConflicts: [Keys.single(slot.key)],
-          watches: []
-        }, () => {}),
-        Effect.sync(() => driver.close())
-      )),
+/** Writes an empty slot blindly, with its owner's sign of life: to do that twice is as good as once (1). */
+const create = ({ backend, presence }: Target, slot: Slot, nowMillis: number): Effect.Effect<void, BackendError> => {
+  const rows = [
+    { key: slot.key, value: new Uint8Array(0) },
+    ...(presence === undefined ? [] : [{ key: presence.key, value: presence.sign(nowMillis) }])
+  ]
+  const request = {
+    mutations: rows.map(({ key, value }) => ({ op: "set" as const, key, value })),
+    readConflicts: [],
+    writeConflicts: rows.map(({ key }) => Keys.single(key)),
+    watches: []
+  }
+  return Effect.retry(
+    Effect.flatMap(
+      backend.begin,
+      (driver) =>
+        Effect.ensuring(driver.commit(request, () => presence?.marked(nowMillis)), Effect.sync(() => driver.close()))
+    ),
     { times: CREATE_TRIES, while: (error) => error.isRetryable || error.isMaybeCommitted }
   )
+}

@@ -140,6 +140,7 @@ export class SqliteFile {
     this.#version = db.prepare("SELECT value FROM meta WHERE name = 'version'")
     this.#setVersion = db.prepare("UPDATE meta SET value = ? WHERE name = 'version'")
     this.#dataVersion = db.prepare("PRAGMA data_version")
+    this.#dataVersion.setReturnArrays(true)
     for (const sql of ["BEGIN IMMEDIATE", "COMMIT", "ROLLBACK"]) this.#statements.set(sql, db.prepare(sql))
   }
 
@@ -192,7 +193,7 @@ export class SqliteFile {
 
   /** SQLite's count of the commits by other connections, in no relation to `version`. */
   dataVersion(): number {
-    return this.attempt(() => (this.#dataVersion.get() as { readonly data_version: number }).data_version)
+    return this.attempt(() => (this.#dataVersion.get() as unknown as [number])[0])
   }
 
   setVersion(version: number): void {

@@ -14,12 +14,15 @@
  * 4. If a flush fails, nothing of it is in the file, and all that read it are stale.
  * 5. `#known` is the file's version as of the newest commit that this process wrote or took notice of with nothing
  *    pending; only while the file has it do pending commits hold without being looked at again (2).
+ * 6. `#cache` holds what the file held at the last look, and is emptied by a look or a flush that found a change by
+ *    others. It spares queries, not looks: a transaction's first read is followed by one (see `optimisticStore.ts`).
  */
 import * as Effect from "effect/Effect"
 import * as fs from "node:fs"
 import { BackendError, Conflict, TransactionTooOld } from "../BackendError.ts"
-import { type Accepted, resolve, stillHolds, type Value } from "./acceptedCommit.ts"
+import { type Accepted, resolve, type Row, stillHolds, type Value } from "./acceptedCommit.ts"
 import { Busy, OptimisticStore } from "./optimisticStore.ts"
+import { ReadCache } from "./readCache.ts"
 import { Signals } from "./signals.ts"
 import { isBusy, type SqliteFile, toBackendError } from "./sqliteFile.ts"
 
@@ -35,6 +38,12 @@ const READ_RETRY_MILLIS = 5
 /** How late a commit of another process is seen where the file system does not tell. */
 const POLL_MILLIS = 250
 
+/** The file system tells of this process's own commits too: after so many of them in a row it is asked less often. */
+const OWN_EVENTS_LIMIT = 8
+
+/** How late a commit of another process is seen while this one commits again and again. */
+const BUSY_POLL_MILLIS = 5
+
 /** Waits in real time: another process keeps no other. */
 export const pause = (millis: number): Effect.Effect<void> =>
   Effect.callback((resume) => {
@@ -46,6 +55,7 @@ export class SqliteStore {
   readonly store: OptimisticStore
   readonly signals = new Signals()
   readonly #file: SqliteFile
+  readonly #cache = new ReadCache()
   #pending: Array<Accepted> = []
   #scheduled = false
   #lockTriesSince: number | undefined
@@ -56,6 +66,8 @@ export class SqliteStore {
   #watcher: fs.FSWatcher | undefined
   #poll: NodeJS.Timeout | undefined
   #noticing = false
+  #ownEvents = 0
+  #busyPoll: NodeJS.Timeout | undefined
   #drained: Array<() => void> = []
 
   constructor(file: SqliteFile) {
@@ -64,8 +76,9 @@ export class SqliteStore {
     this.#known = file.version()
     this.store = new OptimisticStore({
       base: {
-        get: (key) => this.#read(() => file.get(key)),
-        range: (begin, end, limit, reverse) => this.#read(() => file.range(begin, end, limit, reverse)),
+        get: (key) => this.#get(key),
+        range: (begin, end, limit, reverse) => this.#range(begin, end, limit, reverse),
+        unconfirmed: () => this.#cache.unconfirmed,
         look: () => this.#read(() => this.#look())
       },
       version: this.#known,
@@ -101,10 +114,28 @@ export class SqliteStore {
     }
   }
 
+  #get(key: string): Value {
+    if (this.#cache.has(key)) return this.#cache.get(key)
+    const value = this.#read(() => this.#file.get(key))
+    this.#cache.read(key, value)
+    return value
+  }
+
+  #range(begin: string, end: string, limit: number, reverse: boolean): ReadonlyArray<Row> {
+    if (this.#cache.isEmpty(begin, end)) return []
+    const rows = this.#read(() => this.#file.range(begin, end, limit, reverse))
+    this.#cache.readRange(begin, end, rows.length)
+    return rows
+  }
+
   /** The version that others brought the file to since the last look, if they did. */
   #look(): number | undefined {
     const dataVersion = this.#file.dataVersion()
-    if (dataVersion === this.#dataVersion) return undefined
+    if (dataVersion === this.#dataVersion) {
+      this.#cache.confirm()
+      return undefined
+    }
+    this.#cache.clear()
     const version = this.#file.version()
     this.#dataVersion = dataVersion
     // with commits pending, the flush has to find out too (2)
@@ -151,12 +182,14 @@ export class SqliteStore {
     this.#file.setVersion(this.store.version)
     this.#file.execute("COMMIT")
     this.#known = this.store.version
+    this.#cache.wrote(writes)
     this.store.applied()
     for (const commit of commits) commit.done(undefined)
   }
 
   /** Others committed: what was read is read again (2). */
   #revalidate(commits: ReadonlyArray<Accepted>, fileVersion: number): void {
+    this.#cache.clear()
     // greater than every version that anybody was told
     let version = Math.max(fileVersion, this.store.version)
     const get = (key: string) => this.#file.get(key)
@@ -199,6 +232,7 @@ export class SqliteStore {
   }
 
   #failed(commits: ReadonlyArray<Accepted>, error: BackendError): void {
+    this.#cache.clear()
     try {
       if (this.#file.inTransaction) this.#file.execute("ROLLBACK")
     } finally {
@@ -224,11 +258,13 @@ export class SqliteStore {
   #stopNoticing(): void {
     clearInterval(this.#poll)
     this.#poll = undefined
+    clearInterval(this.#busyPoll)
+    this.#busyPoll = undefined
     this.#forgetWatcher()
   }
 
   #watchFile(): void {
-    if (this.#watcher !== undefined) return
+    if (this.#watcher !== undefined || this.#busyPoll !== undefined) return
     try {
       this.#watcher = fs.watch(`${this.#file.filename}-wal`, { persistent: false }, (event) => {
         // the file went away: the poll watches the next one
@@ -252,12 +288,31 @@ export class SqliteStore {
     this.#noticing = true
     setImmediate(() => {
       this.#noticing = false
-      this.#notice()
+      if (this.#notice()) this.#ownEvents = 0
+      else if (++this.#ownEvents >= OWN_EVENTS_LIMIT) this.#pollWhileBusy()
     })
   }
 
-  #notice(): void {
-    if (!this.store.closed) this.store.lookAgain()
+  /** An event a commit costs more than the commit: a timer looks instead, until a pause of this process's commits. */
+  #pollWhileBusy(): void {
+    this.#ownEvents = 0
+    if (this.#poll === undefined) return
+    this.#forgetWatcher()
+    let known = this.#known
+    this.#busyPoll = setInterval(() => {
+      if (known === this.#known) {
+        clearInterval(this.#busyPoll)
+        this.#busyPoll = undefined
+        this.#watchFile()
+      }
+      known = this.#known
+      this.#notice()
+    }, BUSY_POLL_MILLIS)
+  }
+
+  /** Whether others changed the file. */
+  #notice(): boolean {
+    return !this.store.closed && this.store.lookAgain()
   }
 }
 

@@ -9,21 +9,28 @@
  * 3. `onAccepted` hooks run once, when later transactions of this process read the writes; `onCommit` hooks run once,
  *    when the commit is durable. A try that only read commits too: what it read is durable when it succeeds.
  * 4. Where a commit can be unknown, a try after the first looks at the slot before it runs (rule R1, `slots.ts`).
- * 5. The loop ends: at the first success, at an error that again cannot help, or after `RETRY_LIMIT_MILLIS`.
+ * 5. The loop ends: at the first success, at an error that again cannot help, or when it has spent `RETRY_LIMIT_MILLIS`.
+ *    While the fate of a try is unknown it goes on whatever the observer's limit is, and if it must end then, it ends as
+ *    unknown. A process that stood still has not spent that time: it goes on, and learns the fate of its try.
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import type { Backend, CommitRequest } from "../Backend.ts"
+import { type Backend, type CommitRequest, TRANSACTION_LIMIT_MILLIS } from "../Backend.ts"
 import type { BackendError } from "../BackendError.ts"
 import { Transaction } from "../Transaction.ts"
 import type { Calls } from "./calls.ts"
+import * as Keys from "./keys.ts"
+import type { Presence } from "./presence.ts"
 import type { Slot, Slots } from "./slots.ts"
 import { TransactionState } from "./transactionState.ts"
 
 /** Longer than any store's own timeout, shorter than a person's patience. */
 const RETRY_LIMIT_MILLIS = 30_000
+
+/** What one try can spend: longer ones have stood still. */
+const TRY_LIMIT_MILLIS = 2 * TRANSACTION_LIMIT_MILLIS
 
 /** So many conflicts in a row are met by letting other fibers run: who conflicted lost to one that won. */
 const IMMEDIATE_RETRIES = 16
@@ -38,6 +45,8 @@ export interface Target {
   readonly slots: Slots | undefined
   /** The calls of the tenant's layer that wait for an answer. */
   readonly calls?: Calls | undefined
+  /** What the tenant's layer keeps in the store for itself. */
+  readonly presence?: Presence | undefined
 }
 
 /** What the loop tells whoever runs a transaction on behalf of a server. */
@@ -52,11 +61,13 @@ export interface Observer<A> {
 
 const operationIds = { next: 0 }
 
-/** A number no other transaction has: the process and a counter. */
-const makeOperationId = (processId: Uint8Array): Uint8Array => {
+/** Bytes no other try has: the process, the operation's number, and the try's. */
+const operationId = (processId: Uint8Array, operation: number, tries: number): Uint8Array => {
   const id = new Uint8Array(22)
   id.set(processId)
-  new DataView(id.buffer).setUint32(16, operationIds.next++)
+  Keys.writeUint32(id, 16, operation)
+  id[20] = Math.min(tries, 0xffff) >>> 8
+  id[21] = Math.min(tries, 0xffff)
   return id
 }
 
@@ -77,29 +88,42 @@ const loop = Effect.fnUntraced(function*<A, E>(
   slot: Slot | undefined
 ): Effect.fn.Return<A, E | BackendError> {
   const clock = yield* Clock.Clock
-  const started = clock.currentTimeMillisUnsafe()
-  const operationId = makeOperationId(target.backend.processId)
+  let spentMillis = 0
+  const operation = operationIds.next++
   const computed: Array<Done<A>> = []
+  // the error of a try that may have been applied, until a later one has looked
+  let unknown: BackendError | undefined
+  let wasUnknown = false
   for (let tries = 1;; tries++) {
-    new DataView(operationId.buffer).setUint16(20, Math.min(tries, 0xffff))
-    const outcome = yield* runTry(target, body, observer, slot, operationId.slice(), tries, computed)
+    const id = operationId(target.backend.processId, operation, tries)
+    const started = clock.currentTimeMillisUnsafe()
+    const outcome = yield* runTry(target, body, observer, slot, id, tries, computed, clock)
     if (outcome._tag === "Done") return yield* outcome.exit
     const error = outcome.error
-    const over = clock.currentTimeMillisUnsafe() - started > RETRY_LIMIT_MILLIS || tries >= (observer.tries ?? Infinity)
+    if (outcome.hasLooked) unknown = undefined
+    if (outcome.inCommit && error.isMaybeCommitted) {
+      unknown = error
+      wasUnknown = true
+    }
+    spentMillis += Math.min(TRY_LIMIT_MILLIS, clock.currentTimeMillisUnsafe() - started)
+    const over = spentMillis > RETRY_LIMIT_MILLIS ||
+      (!wasUnknown && tries >= (observer.tries ?? Infinity))
     const retryable = error.isRetryable || (error.isMaybeCommitted && slot !== undefined && outcome.inCommit)
     if (over || !retryable) {
       // what may have been applied must not be answered "failed" with an error that says it was not
-      if (slot !== undefined && outcome.inCommit) slot.retire()
-      return yield* error
+      if (slot !== undefined && (outcome.inCommit || unknown !== undefined)) slot.retire()
+      return yield* unknown ?? error
     }
     observer.retried?.(error, tries)
-    yield* backoff(error, tries)
+    const waitMillis = backoffMillis(error, tries)
+    spentMillis += waitMillis
+    yield* waitMillis === 0 ? Effect.yieldNow : Effect.sleep(waitMillis)
   }
 })
 
-const backoff = (error: BackendError, tries: number): Effect.Effect<void> => {
-  if (error.reason._tag !== "Unavailable" && tries <= IMMEDIATE_RETRIES) return Effect.yieldNow
-  return Effect.sleep(Math.min(BACKOFF_LIMIT_MILLIS, BACKOFF_FIRST_MILLIS * 2 ** Math.min(tries, 16)))
+const backoffMillis = (error: BackendError, tries: number): number => {
+  const waits = error.reason._tag === "Unavailable" ? tries : tries - IMMEDIATE_RETRIES
+  return waits <= 0 ? 0 : Math.min(BACKOFF_LIMIT_MILLIS, BACKOFF_FIRST_MILLIS * 2 ** Math.min(waits, 16))
 }
 
 interface Done<A> {
@@ -109,53 +133,74 @@ interface Done<A> {
 
 type Try<A, E> =
   | { readonly _tag: "Done"; readonly exit: Exit.Exit<A, E> }
-  | { readonly _tag: "Failed"; readonly error: BackendError; readonly inCommit: boolean }
+  | {
+    readonly _tag: "Failed"
+    readonly error: BackendError
+    readonly inCommit: boolean
+    /** Whether it found that no earlier try had been applied. */
+    readonly hasLooked: boolean
+  }
 
-const failed = (error: BackendError, inCommit: boolean): Try<never, never> => ({ _tag: "Failed", error, inCommit })
+const failed = (error: BackendError, inCommit: boolean): Try<never, never> => ({
+  _tag: "Failed",
+  error,
+  inCommit,
+  hasLooked: false
+})
 
 const runTry = <A, E>(
   target: Target,
   body: Effect.Effect<A, E, Transaction>,
   observer: Observer<A>,
   slot: Slot | undefined,
-  operationId: Uint8Array,
+  id: Uint8Array,
   tries: number,
-  computed: Array<Done<A>>
+  computed: Array<Done<A>>,
+  clock: Clock.Clock
 ): Effect.Effect<Try<A, E>> =>
   Effect.uninterruptibleMask((restore) =>
     Effect.matchEffect(target.backend.begin, {
       onFailure: (error) => Effect.succeed(failed(error, false)),
-      onSuccess: (driver) =>
-        Effect.flatMap(Clock.currentTimeMillis, (timeMillis) => {
-          const state = new TransactionState(driver, {
-            target,
-            operationId,
-            attempt: tries,
-            timeMillis
-          })
-          const earlier = slot !== undefined && tries > 1
-            ? restore(slot.applied(state, operationId))
-            : Effect.succeed(0)
-          return Effect.onExit(
-            Effect.flatMap(Effect.exit(earlier), (found): Effect.Effect<Try<A, E>> => {
-              if (state.failure !== undefined) return Effect.succeed(failed(state.failure, false))
-              if (Exit.isFailure(found)) return Effect.failCause(found.cause)
-              const done = computed[found.value]
-              if (done !== undefined) {
-                accepted(done, observer)
-                committed(done.state)
-                return Effect.succeed({ _tag: "Done", exit: Exit.succeed(done.value) })
-              }
-              return Effect.flatMap(
-                Effect.exit(restore(Effect.provideService(body, Transaction, state))),
-                (exit) => finish(state, exit, observer, slot, tries, computed)
-              )
-            }),
-            () => Effect.sync(() => state.close())
-          )
+      onSuccess: (driver) => {
+        const state = new TransactionState(driver, {
+          target,
+          operationId: id,
+          attempt: tries,
+          timeMillis: clock.currentTimeMillisUnsafe()
         })
+        const run = Effect.flatMap(
+          Effect.exit(restore(Effect.provideService(body, Transaction, state))),
+          (exit) => finish(state, exit, observer, slot, tries, computed)
+        )
+        return Effect.onExit(
+          slot === undefined || tries === 1
+            ? run
+            : lookBack(state, restore(slot.applied(state, id)), run, observer, computed),
+          () => Effect.sync(() => state.close())
+        )
+      }
     })
   )
+
+/** What an earlier try computed, if it was applied after all; else the next one runs (4). */
+const lookBack = <A, E>(
+  state: TransactionState,
+  applied: Effect.Effect<number>,
+  run: Effect.Effect<Try<A, E>>,
+  observer: Observer<A>,
+  computed: ReadonlyArray<Done<A>>
+): Effect.Effect<Try<A, E>> =>
+  Effect.flatMap(Effect.exit(applied), (found): Effect.Effect<Try<A, E>> => {
+    if (state.failure !== undefined) return Effect.succeed(failed(state.failure, false))
+    if (Exit.isFailure(found)) return Effect.failCause(found.cause)
+    const done = computed[found.value]
+    if (done === undefined) {
+      return Effect.map(run, (outcome) => outcome._tag === "Failed" ? { ...outcome, hasLooked: true } : outcome)
+    }
+    accepted(done, observer)
+    committed(done.state)
+    return Effect.succeed({ _tag: "Done", exit: Exit.succeed(done.value) })
+  })
 
 const accepted = <A>(done: Done<A>, observer: Observer<A>): void => {
   observer.accepted?.(done.value)
@@ -187,6 +232,7 @@ const finish = <A, E>(
 ): Effect.Effect<Try<A, E>> => {
   if (state.failure !== undefined) return Effect.succeed(failed(state.failure, false))
   if (Exit.isFailure(exit)) return settleFailure(state, exit)
+  for (const hook of state.beforeCommit) hook()
   if (state.hasWrites) slot?.write(state)
   if (state.failure !== undefined) return Effect.succeed(failed(state.failure, false))
   const done: Done<A> = { value: exit.value, state }

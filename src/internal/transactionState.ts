@@ -10,7 +10,6 @@
  * 3. What is written with a versionstamp cannot be read in the same try (rule R4).
  * 4. `size` counts keys with their allowance, values and both ends of every conflict range (rule R5), and the limit
  *    is checked at each write, so before any store sees it.
- * 5. Between `begin` and `undo` nothing is written: what a part of a body wrote can be taken back, what it read not.
  */
 import * as Effect from "effect/Effect"
 import {
@@ -35,15 +34,8 @@ const USER_VERSION_LIMIT = 65_535
 
 const STAMP_BYTES = 10
 
-/** Where a part of a body began: `overlay` is what was written by then, from the part's first write on. */
-interface Savepoint {
-  overlay: Overlay | undefined
-  readonly stamped: number
-  readonly unreadable: number
-  readonly watches: number
-  readonly onAccepted: number
-  readonly onCommit: number
-}
+/** FoundationDB takes the stamp's place in the last bytes of a value, and counts them. */
+const STAMP_POSITION_BYTES = 4
 
 interface Unreadable {
   readonly begin: Uint8Array
@@ -71,15 +63,17 @@ export class TransactionState {
   /** Called after each of them. */
   onReadSettled: (() => void) | undefined
   versionstamp: Uint8Array | undefined
+  /** Run once the body has succeeded: for writes with a versionstamp, which the body itself could not read again. */
+  readonly beforeCommit: Array<() => void> = []
   /** Run when later transactions of this process read the writes: for wake-ups. The commit may still fail. */
   readonly onAccepted: Array<() => void> = []
   /** Run when the commit is known to be durable: for answers. */
   readonly onCommit: Array<() => void> = []
-  #overlay = new Overlay()
-  #savepoint: Savepoint | undefined
+  readonly #overlay = new Overlay()
   readonly #stamped: Array<Mutation> = []
   readonly #unreadable: Array<Unreadable> = []
-  readonly #readConflicts = new Map<string, KeyRange>()
+  readonly #readKeys = new Map<string, Uint8Array>()
+  readonly #readRanges = new Map<string, KeyRange>()
   readonly #watches: Array<WatchRequest> = []
   #userVersion = 0
   #closed = false
@@ -118,19 +112,33 @@ export class TransactionState {
     this.driver.close()
   }
 
+  /** Remembers this moment: the function that it returns takes back all that was written, and asked for, since then. */
+  mark(): () => void {
+    const overlay = this.#overlay.mark()
+    const lengths = [this.#stamped, this.#unreadable, this.onAccepted, this.onCommit].map((list) => list.length)
+    const watches = this.#watches.length
+    return () => {
+      this.#overlay.restore(overlay)
+      ;[this.#stamped, this.#unreadable, this.onAccepted, this.onCommit].forEach((list, i) => {
+        list.length = lengths[i]!
+      })
+      for (const watch of this.#watches.splice(watches)) watch.onCancel?.()
+    }
+  }
+
   get(key: Uint8Array, snapshot = false): Effect.Effect<Uint8Array | undefined> {
     if (this.#refused()) return this.#die()
     const text = Keys.toText(key)
     const entry = this.#overlay.entries.get(text)
-    if (entry !== undefined && entry._tag !== "Add") {
-      if (entry._tag === "Value") return Effect.succeed(entry.value)
-      if (entry._tag === "Missing") return Effect.undefined
+    if (entry !== undefined && entry.op !== "add") {
+      if (entry.op === "set") return Effect.succeed(entry.value)
+      if (entry.op === "clear") return Effect.undefined
       return this.#unreadableKey(key)
     }
     if (this.#unreadable.some((range) => covers(range, text))) return this.#unreadableKey(key)
     if (entry === undefined && this.#overlay.isCleared(text)) return Effect.undefined
     if (!this.#checkKey(key)) return this.#die()
-    if (!snapshot) this.addReadConflict(Keys.single(key))
+    if (!snapshot) this.#addReadKey(text, key)
     const read = this.#guard(this.driver.get(key))
     return entry === undefined ? read : Effect.map(read, (value) => addBytes(value, entry.operand))
   }
@@ -147,9 +155,7 @@ export class TransactionState {
     if (this.#refused()) return this.#die()
     const limit = options.limit ?? Infinity
     const reverse = options.reverse ?? false
-    const low = Keys.toText(begin)
-    const high = Keys.toText(end)
-    if (low >= high || limit <= 0) return Effect.succeed([])
+    if (limit <= 0 || Buffer.compare(begin, end) >= 0) return Effect.succeed([])
     const snapshot = options.snapshot ?? false
     if (this.#overlay.isEmpty && this.#unreadable.length === 0) {
       return Effect.map(this.#guard(this.driver.getRange(begin, end, { limit, reverse })), (rows) => {
@@ -157,64 +163,34 @@ export class TransactionState {
         return rows
       })
     }
-    return this.#mergedRange(low, high, limit, reverse, snapshot)
-  }
-
-  /** Begins a part of the body, which `keep` or `undo` ends. Parts are not nested. */
-  begin(): void {
-    this.#savepoint = {
-      overlay: undefined,
-      stamped: this.#stamped.length,
-      unreadable: this.#unreadable.length,
-      watches: this.#watches.length,
-      onAccepted: this.onAccepted.length,
-      onCommit: this.onCommit.length
-    }
-  }
-
-  /** Ends a part whose writes count. */
-  keep(): void {
-    this.#savepoint = undefined
-  }
-
-  /** Ends a part and takes back what it wrote; what it read is still a read conflict, and its size still counts. */
-  undo(): void {
-    const point = this.#savepoint
-    if (point === undefined) return
-    this.#savepoint = undefined
-    if (point.overlay !== undefined) this.#overlay = point.overlay
-    this.#stamped.length = point.stamped
-    this.#unreadable.length = point.unreadable
-    for (const watch of this.#watches.splice(point.watches)) watch.onCancel?.()
-    this.onAccepted.length = point.onAccepted
-    this.onCommit.length = point.onCommit
+    return this.#mergedRange(Keys.toText(begin), Keys.toText(end), limit, reverse, snapshot)
   }
 
   set(key: Uint8Array, value: Uint8Array): void {
     if (!this.#checkWrite(key, value)) return
-    this.#writable.set(Keys.toText(key), { _tag: "Value", value })
+    this.#overlay.set(Keys.toText(key), { op: "set", key, value })
     this.#charge(3 * charged(this, key) + 1 + value.length)
   }
 
   clear(key: Uint8Array): void {
     if (!this.#checkWrite(key, undefined)) return
-    this.#writable.set(Keys.toText(key), { _tag: "Missing" })
+    this.#overlay.set(Keys.toText(key), { op: "clear", key })
     this.#charge(4 * charged(this, key) + 2)
   }
 
   clearRange(begin: Uint8Array, end: Uint8Array): void {
     if (!this.#checkWrite(begin, undefined) || !this.#checkWrite(end, undefined)) return
-    this.#writable.clearRange(Keys.toText(begin), Keys.toText(end))
+    this.#overlay.clearRange(Keys.toText(begin), Keys.toText(end))
     this.#charge(2 * (charged(this, begin) + charged(this, end)))
   }
 
   add(key: Uint8Array, operand: Uint8Array): void {
     if (!this.#checkWrite(key, operand)) return
     const text = Keys.toText(key)
-    if (this.#overlay.entries.get(text)?._tag === "Unreadable") {
+    if (this.#overlay.entries.get(text)?.op === "versionstampedValue") {
       return this.fail(unreadable("adding to"))
     }
-    this.#writable.add(text, operand)
+    this.#overlay.add(text, key, operand)
     this.#charge(3 * charged(this, key) + 1 + operand.length)
   }
 
@@ -230,8 +206,8 @@ export class TransactionState {
   }
 
   setVersionstampedValue(key: Uint8Array, value: Uint8Array, position: number): void {
-    if (!this.#checkWrite(key, value)) return
-    this.#writable.set(Keys.toText(key), { _tag: "Unreadable", value, position })
+    if (!this.#checkWrite(key, value, STAMP_POSITION_BYTES)) return
+    this.#overlay.set(Keys.toText(key), { op: "versionstampedValue", key, value, position })
     this.#charge(3 * charged(this, key) + 1 + value.length)
   }
 
@@ -253,10 +229,19 @@ export class TransactionState {
   }
 
   addReadConflict(range: KeyRange): void {
-    const text = `${Keys.toText(range.begin)} ${Keys.toText(range.end)}`
-    if (this.#readConflicts.has(text)) return
-    this.#readConflicts.set(text, range)
+    const begin = Keys.toText(range.begin)
+    const end = Keys.toText(range.end)
+    if (end === `${begin}\0`) return this.#addReadKey(begin, range.begin)
+    const text = `${begin} ${end}`
+    if (this.#readRanges.has(text)) return
+    this.#readRanges.set(text, range)
     this.#charge(charged(this, range.begin) + charged(this, range.end))
+  }
+
+  #addReadKey(text: string, key: Uint8Array): void {
+    if (this.#readKeys.has(text)) return
+    this.#readKeys.set(text, key)
+    this.#charge(2 * charged(this, key) + 1)
   }
 
   get hasWrites(): boolean {
@@ -268,27 +253,14 @@ export class TransactionState {
   }
 
   request(): CommitRequest {
-    const writeConflicts: Array<KeyRange> = []
-    for (const range of this.#overlay.clearedRanges()) {
-      writeConflicts.push({ begin: Keys.fromText(range.begin), end: Keys.fromText(range.end) })
-    }
-    for (const text of this.#overlay.entries.keys()) writeConflicts.push(Keys.single(Keys.fromText(text)))
-    return {
-      mutations: [...this.#overlay.mutations(), ...this.#stamped],
-      readConflicts: [...this.#readConflicts.values()],
-      writeConflicts,
-      watches: this.#watches
-    }
+    const mutations = this.#overlay.mutations()
+    for (const stamped of this.#stamped) mutations.push(stamped)
+    const readConflicts = [...this.#readRanges.values()]
+    for (const key of this.#readKeys.values()) readConflicts.push(Keys.single(key))
+    return new Request(mutations, readConflicts, this.#watches)
   }
 
   // --- internal ---
-
-  /** The overlay, for a write: the first one of a part copies it, so that parts that only read cost nothing. */
-  get #writable(): Overlay {
-    const point = this.#savepoint
-    if (point !== undefined && point.overlay === undefined) point.overlay = this.#overlay.copy()
-    return this.#overlay
-  }
 
   #refused(): boolean {
     if (this.#closed) this.fail(new BackendError.Closed({ message: "this transaction has ended: nothing may use it" }))
@@ -341,12 +313,13 @@ export class TransactionState {
     return false
   }
 
-  #checkWrite(key: Uint8Array, value: Uint8Array | undefined): boolean {
+  #checkWrite(key: Uint8Array, value: Uint8Array | undefined, kept = 0): boolean {
     if (this.#refused() || !this.#checkKey(key)) return false
-    if (value === undefined || value.length <= VALUE_LIMIT_BYTES) return true
+    const limit = VALUE_LIMIT_BYTES - kept
+    if (value === undefined || value.length <= limit) return true
     this.fail(
       new BackendError.ValueTooLarge({
-        message: `a value has ${value.length} bytes, and at most ${VALUE_LIMIT_BYTES} fit: split it over several keys`
+        message: `a value has ${value.length} bytes, and at most ${limit} fit: split it over several keys`
       })
     )
     return false
@@ -413,9 +386,9 @@ export class TransactionState {
       for (const key of keys) {
         if (!complete && (reverse ? key < reached : key > reached)) continue
         const entry = overlay.entries.get(key)!
-        if (entry._tag === "Unreadable") return yield* state.#unreadableKey(Keys.fromText(key))
-        if (entry._tag === "Missing") rows.delete(key)
-        else rows.set(key, entry._tag === "Value" ? entry.value : addBytes(rows.get(key), entry.operand))
+        if (entry.op === "versionstampedValue") return yield* state.#unreadableKey(Keys.fromText(key))
+        if (entry.op === "clear") rows.delete(key)
+        else rows.set(key, entry.op === "set" ? entry.value : addBytes(rows.get(key), entry.operand))
       }
       const out = [...rows.keys()].sort()
       if (reverse) out.reverse()
@@ -447,6 +420,33 @@ export class TransactionState {
       return bound
     })
   }
+}
+
+/** What a try asks its driver to commit; not every driver has to be told the write conflicts. */
+class Request implements CommitRequest {
+  readonly mutations: ReadonlyArray<Mutation>
+  readonly readConflicts: ReadonlyArray<KeyRange>
+  readonly watches: ReadonlyArray<WatchRequest>
+
+  constructor(
+    mutations: ReadonlyArray<Mutation>,
+    readConflicts: ReadonlyArray<KeyRange>,
+    watches: ReadonlyArray<WatchRequest>
+  ) {
+    this.mutations = mutations
+    this.readConflicts = readConflicts
+    this.watches = watches
+  }
+
+  get writeConflicts(): ReadonlyArray<KeyRange> {
+    return this.mutations.flatMap(writeConflict)
+  }
+}
+
+/** What a mutation writes; of a versionstamped key only the driver knows it. */
+const writeConflict = (mutation: Mutation): ReadonlyArray<KeyRange> => {
+  if (mutation.op === "clearRange") return [{ begin: mutation.begin, end: mutation.end }]
+  return mutation.op === "versionstampedKey" ? [] : [Keys.single(mutation.key)]
 }
 
 const covers = (range: Unreadable, text: string): boolean =>

@@ -13,6 +13,7 @@ import { orderSuite } from "./serverOrder.ts"
 import { puritySuite } from "./serverPurity.ts"
 import { stateSuite } from "./serverState.ts"
 import type { Store } from "./serverSupport.ts"
+import { takeBackSuite } from "./serverTakeBack.ts"
 
 export const allServer = (name: string, backend: Store): void => {
   actionsSuite(name, backend)
@@ -28,4 +29,5 @@ export const allServer = (name: string, backend: Store): void => {
   stateSuite(name, backend)
   orderSuite(name, backend)
   queueSuite(name, backend)
+  takeBackSuite(name, backend)
 }

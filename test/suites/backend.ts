@@ -41,6 +41,25 @@ export const suite = (name: string, backend: Layer.Layer<Backend.Backend, Backen
         })
       )
       live(
+        "who changes a value that was read, or written, changes nothing of the store",
+        Effect.gen(function*() {
+          const written = bytes(7)
+          yield* Tenant.transact(Effect.gen(function*() {
+            yield* Transaction.set(["a"], written)
+            written[0] = 0
+            const own = yield* Transaction.get(["a"])
+            own![0] = 1
+          }))
+          for (let i = 0; i < 3; i++) {
+            const value = yield* Tenant.transact(Transaction.get(["a"]))
+            const rows = yield* Tenant.transact(Transaction.getRange([]))
+            assert.deepStrictEqual([value, rows[0]?.value], [bytes(7), bytes(7)])
+            value![0] = 2
+            rows[0]!.value[0] = 3
+          }
+        })
+      )
+      live(
         "a transaction reads its own writes over the store's",
         Effect.gen(function*() {
           yield* Tenant.transact(Effect.forEach([1, 2, 3, 4, 5], (n) => Transaction.set([n], bytes(n))))

@@ -185,8 +185,11 @@ export const puritySuite = (name: string, backend: Store) => {
     )
 
     describe("and their logs", () => {
-      const say = Effect.andThen(Effect.log("one"), Effect.andThen(Effect.logError("two"), Transaction.get(["k"])))
-      const counts = ({ count }: { readonly count: (part: string) => number }) => [count("one"), count("two")]
+      const say = Effect.andThen(
+        Effect.log("line one"),
+        Effect.andThen(Effect.logError("line two"), Transaction.get(["k"]))
+      )
+      const counts = ({ count }: { readonly count: (part: string) => number }) => [count("line one"), count("line two")]
 
       for (const operation of ["call", "priorityCall"] as const) {
         for (const consumeK of [1, 3]) {

@@ -1,7 +1,7 @@
 /** States that do not fit their schema: when a server starts, and under a server that runs (rule R16). */
 import { assert, describe } from "@effect/vitest"
 import { Effect, Exit, Schema } from "effect"
-import { DgenServer, Tuple } from "effect-dgen"
+import { DgenServer } from "effect-dgen"
 import { packValue } from "../../src/internal/codec.ts"
 import {
   elsewhere,
@@ -53,13 +53,20 @@ const start = (options: DgenServer.Options = {}) => Count.start(count, { ...fast
 /** All rows of the server, as they are. */
 const rows = Effect.flatMap(keysOf(["Count"]), ({ prefix }) => rowsUnder(prefix))
 
-/** Another program writes a state of its own, as a consumer of another process would. */
-const garble = (state: unknown, bytes = packValue(state)) =>
-  Effect.flatMap(keysOf(["Count"]), (keys) =>
-    overwrite([
+/** Another program writes a state of its own, as a consumer of another process would: every row that ends in a value. */
+const garble = (garbage: Uint8Array) =>
+  Effect.gen(function*() {
+    const keys = yield* keysOf(["Count"])
+    const state = yield* rowsUnder(keys.state)
+    yield* overwrite([
       { op: "set", key: keys.head, value: new Uint8Array(22).fill(7) },
-      { op: "set", key: Tuple.pack([0], keys.state), value: bytes }
-    ]))
+      ...state.filter((row) => row.value.length > 0).map((row) => ({
+        op: "set" as const,
+        key: row.key,
+        value: garbage
+      }))
+    ])
+  })
 
 export const stateSuite = (name: string, backend: Store) => {
   const live = testsOf(backend, "state")
@@ -91,7 +98,7 @@ export const stateSuite = (name: string, backend: Store) => {
     )
     for (
       const [what, bytes] of Object.entries({
-        "of another type": packValue({ inner: { count: "many" } }),
+        "of another type": packValue({ count: "many" }),
         "no MessagePack": Uint8Array.of(0xc1, 1, 2)
       })
     ) {
@@ -102,7 +109,7 @@ export const stateSuite = (name: string, backend: Store) => {
             const logs = keptLogs()
             const server = yield* start({ consumeK, deadLetterThreshold: 1 }).pipe(Effect.provide(logs.layer))
             assert.strictEqual(yield* server.call("Add", { by: 1 }), 1)
-            yield* garble(undefined, bytes)
+            yield* garble(bytes)
             const before = (yield* rows).filter((row) => row.value.length > 8)
             yield* server.cast("AddCast", { by: 1 })
             const exit: any = yield* until(
@@ -127,7 +134,7 @@ export const stateSuite = (name: string, backend: Store) => {
           Effect.gen(function*() {
             const server = yield* start({ deadLetterThreshold: 1 })
             assert.strictEqual(yield* server.call("Add", { by: 1 }), 1)
-            yield* garble(undefined, bytes)
+            yield* garble(bytes)
             const before = yield* rows
             const error: any = yield* Effect.flip(server[operation]("Add", { by: 1 }))
             assert.strictEqual(error._tag, "ServerStopped")

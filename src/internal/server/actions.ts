@@ -14,7 +14,15 @@ export const runActions = (
   server: Server,
   messages: ReadonlyArray<ReadonlyArray<ActionRequest>>,
   state: unknown
-): Effect.Effect<void> => Effect.forEach(messages, (requests) => runMessage(server, requests, state), { discard: true })
+): Effect.Effect<void> => {
+  const some = messages.filter((requests) => requests.length > 0)
+  if (some.length === 0) return Effect.void
+  const run = Effect.forEach(some, (requests) => runMessage(server, requests, state), { discard: true })
+  return Effect.withSpan(run, "DgenServer.actions", {
+    attributes: { server: server.definition.name },
+    captureStackTrace: false
+  })
+}
 
 const runMessage = Effect.fnUntraced(function*(
   server: Server,

@@ -29,8 +29,10 @@ const openCalls = new WeakMap<TransactionState, OpenCall>()
 const isCaller = (a: Caller, b: Caller): boolean => a.id === b.id && Tuple.equalsBytes(a.instance, b.instance)
 
 /** Says that a call waits for its answer. */
-export const markWaiting = (state: TransactionState, keys: ServerKeys, caller: Caller): void =>
+export const markWaiting = (state: TransactionState, keys: ServerKeys, caller: Caller): void => {
+  state.target.presence?.mark(state)
   state.set(keys.waitingKey(caller.millis, caller.instance, caller.id), WAITS)
+}
 
 /** Says that a call is handled in this very transaction (2). */
 export const openInline = (state: TransactionState, caller: Caller | undefined): void => {

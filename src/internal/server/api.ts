@@ -148,7 +148,7 @@ export interface Client<M, State> {
  * @category models
  */
 export type CastInput<M> = {
-  [T in D.CastTag<M>]: [D.PayloadOf<M[T]>] extends [void] ? readonly [tag: T]
+  [T in D.CastTag<M>]: D.IsNone<D.PayloadOf<M[T]>> extends true ? readonly [tag: T]
     : readonly [tag: T, payload: D.PayloadOf<M[T]>]
 }[D.CastTag<M>]
 
@@ -179,7 +179,8 @@ export interface Running<M, State> extends Client<M, State> {
   readonly stop: (reason?: unknown) => Effect.Effect<void>
   /**
    * Deletes the durable server: its state, queue, dead letters and lock. Calls that wait fail with `ServerKilled`, and so
-   * does everything that is asked of a handle later, in any process. Only a new start makes the server again.
+   * do later calls, priority and info messages of a handle, in any process. Only a new start makes the server again; a
+   * later `cast` is queued for that.
    */
   readonly kill: (reason?: unknown) => Effect.Effect<void, BackendError>
 }
@@ -211,23 +212,28 @@ export interface LockInfo {
 }
 
 /**
- * The action handlers of a server, as a service.
+ * The action handlers of a server, as a service. `Hint` is for the compiler's error where the layer is missing.
  *
  * @since 0.1.0
  * @category models
  */
-export interface ActionsOf<in out Name extends string> {
-  readonly "the server's actions need a layer: provide its actionsLayer": Name
+export interface ActionsOf<
+  in out Name extends string,
+  out Hint extends string = `provide the actionsLayer of ${Name}`
+> {
+  readonly actionsOf: Name
+  readonly hint: Hint
 }
 
 /**
- * The locked handlers of a server, as a service.
+ * The locked handlers of a server, as a service. `Hint` is for the compiler's error where the layer is missing.
  *
  * @since 0.1.0
  * @category models
  */
-export interface LockedOf<in out Name extends string> {
-  readonly "the server's messages that lock need a layer: provide its lockedLayer": Name
+export interface LockedOf<in out Name extends string, out Hint extends string = `provide the lockedLayer of ${Name}`> {
+  readonly lockedOf: Name
+  readonly hint: Hint
 }
 
 /**
@@ -246,9 +252,10 @@ export interface DeadLettersOf<in out Name extends string> {
  * @since 0.1.0
  * @category models
  */
-export type Needs<M, A, Name extends string> =
-  | ([keyof A] extends [never] ? never : ActionsOf<Name>)
-  | ([D.LockingTag<M>] extends [never] ? never : LockedOf<Name>)
+export type Needs<M, A, Name extends string> = [keyof A] extends [never]
+  ? [D.LockingTag<M>] extends [never] ? never : LockedOf<Name>
+  : [D.LockingTag<M>] extends [never] ? ActionsOf<Name>
+  : ActionsOf<Name> | LockedOf<Name>
 
 /**
  * A server's definition: a service, and what starts it.
@@ -271,14 +278,14 @@ export interface ServiceClass<Self, Name extends string, State, M, A>
   ) => ActionRequest<Name>
   /** The action handlers, with whatever services they need (source document, section 4.3). */
   readonly actionsLayer: <H extends D.ActionHandlers<A, State, any>>(
-    handlers: H & D.ActionHandlers<A, State, any>
+    handlers: H & D.ActionHandlers<A, State, any> & D.NoOthers<H, keyof A>
   ) => Layer.Layer<ActionsOf<Name>, never, D.ServicesOf<H>>
   /**
    * The locked handlers, with whatever services they need (source document, section 4.4). They run outside of any
    * transaction and may run twice.
    */
   readonly lockedLayer: <H extends D.LockedHandlers<M, State, Name, any>>(
-    handlers: H & D.LockedHandlers<M, State, Name, any>
+    handlers: H & D.LockedHandlers<M, State, Name, any> & D.NoOthers<H, D.LockingTag<M>>
   ) => Layer.Layer<LockedOf<Name>, never, D.ServicesOf<H>>
   /** The handler of dead letters, with whatever services it needs (source document, section 5). It is optional. */
   readonly deadLetterLayer: <R>(

@@ -22,6 +22,7 @@ import { answerCaller } from "./answering.ts"
 import { answerOf, Crash, handle, type Handled, incoming } from "./handle.ts"
 import type { Fenced, Head } from "./head.ts"
 import { acquire, type Acquired, requeueFenced } from "./locked.ts"
+import { record } from "./metrics.ts"
 import type { ActionRequest } from "./model.ts"
 import { type Held, type HeldLogs, holdLogs, PureRunner } from "./purity.ts"
 import type { Died } from "./requeue.ts"
@@ -29,6 +30,9 @@ import { headOf, loadState, save, type Server, stop, Unreadable, writeHead } fro
 
 /** More broken locks than this wait for their holders at no time: the oldest message is put back at once. */
 const FENCED_LIMIT = 16
+
+/** The queue's length costs two reads: a measurement once a second is enough for any dashboard. */
+const MEASURE_MILLIS = 1_000
 
 /** What a batch came to. */
 export type Batch =
@@ -53,6 +57,8 @@ export interface Pace extends Held {
   seen: ReadonlyArray<Queue.Item>
   /** Which of them is being handled. */
   at: number
+  /** When the queue was last measured. */
+  measuredMillis: number
   /** When this consumer first saw a lock, or a message of a broken one, on its own clock (2). */
   readonly sightings: Map<string, number>
 }
@@ -69,6 +75,7 @@ export const batchBody = (
       Queue.peek(state, server.keys, pace.limit)
     ], { concurrency: "unbounded" })
     if (bytes === undefined) return { _tag: "Gone" }
+    if (state.timeMillis - pace.measuredMillis >= MEASURE_MILLIS) yield* measure(server, state, pace)
     const head = yield* Effect.mapError(headOf(bytes), (error) => new Unreadable(error))
     const held = head.lock !== undefined || head.fenced.length > 0 ? yield* watchLocks(server, state, pace, head) : 0
     if (typeof held !== "number") return held
@@ -76,6 +83,13 @@ export const batchBody = (
       return { _tag: "Idle", watch: watchKey(state, server.keys.push), dueMillis: held || Infinity }
     }
     return yield* runItems(server, state, pace, head, untilFailed(peeked))
+  })
+
+/** Measures the queue's length. */
+const measure = (server: Server, state: TransactionState, pace: Pace): Effect.Effect<void> =>
+  Effect.map(Queue.length(state, server.keys), (length) => {
+    pace.measuredMillis = state.timeMillis
+    record(server, server.metrics.queueLength, length)
   })
 
 /** Looks after locks (2). Succeeds with what there is to do about them, or with when there will be something. */
@@ -142,6 +156,7 @@ const runItems = (
     pace.logs = logs
     const loaded = yield* Effect.mapError(loadState(server, head), (error) => new Unreadable(error))
     const actions: Array<ReadonlyArray<ActionRequest>> = []
+    const outcomes: Array<Handled["outcome"]> = []
     let current = loaded.state
     let taken = 0
     let last: { readonly handled: Handled; readonly item: Queue.Item; readonly input: Acquired["input"] } | undefined
@@ -151,6 +166,7 @@ const runItems = (
       taken++
       current = handled.state
       actions.push(handled.actions)
+      outcomes.push(handled.outcome)
       if (handled.stopped || handled.locks) {
         last = { handled, item, input }
         break
@@ -162,6 +178,9 @@ const runItems = (
       save(server, state, loaded, current, lock && { lock }),
       (error) => new Crash("state", Cause.die(error), logs, taken === 1 ? 0 : undefined)
     )
+    state.onCommit.push(() => {
+      for (const outcome of outcomes) record(server, server.metrics.outcome(outcome), 1)
+    })
     // before the answers: who has one finds the lines written, and the handle stopped
     state.onCommit.unshift(() => logs.release())
     if (last?.handled.stopped) state.onCommit.unshift(() => stop(server, String(last.handled.stop)))
@@ -184,9 +203,12 @@ const runItem = Effect.fnUntraced(function*(
   current: unknown
 ) {
   const envelope = Envelopes.decode(item.message)
+  if (index === 0 && Result.isSuccess(envelope)) {
+    record(server, server.metrics.oldestMillis, Math.max(0, state.timeMillis - envelope.success.millis))
+  }
   const message = Result.flatMap(
     envelope,
-    (decoded) => incoming(server, decoded, item.attempts + 1, stampText(item.stamp))
+    (decoded) => incoming(server, decoded, item.attempts + 1, decoded.id ?? stampText(item.stamp))
   )
   if (Result.isFailure(message)) {
     const tag = Result.isSuccess(envelope) ? envelope.success.tag : "message"

@@ -20,7 +20,7 @@ import * as Answers from "./answer.ts"
 import { markWaiting } from "./answering.ts"
 import { CallTimeout, InvalidTuid, ServerStopped } from "./errors.ts"
 import { ServerKeys } from "./layout.ts"
-import { check, type Checked, currentTrace, encodeCasts, push, toBytes } from "./messages.ts"
+import { check, type Checked, encodeCasts, push, sentNow, toBytes } from "./messages.ts"
 import type { Client, Definition } from "./model.ts"
 import { headOf } from "./server.ts"
 
@@ -105,14 +105,11 @@ export const awaitAnswer = (
 export const queued = (located: Located, checked: Checked, call: OpenCall, attempts: number) =>
   Effect.gen(function*() {
     const { definition, keys, tenant } = located
-    const item = yield* Effect.fromResult(toBytes(definition, checked, call.caller, yield* currentTrace))
-    yield* transact(
-      tenant,
-      Effect.flatMap(Transaction, (state) => {
-        markWaiting(state, keys, call.caller)
-        return push(state, keys, [item], attempts)
-      })
-    )
+    const item = yield* Effect.fromResult(toBytes(definition, checked, call.caller, yield* sentNow))
+    yield* tenant.pushes.push(item.length, (state) => {
+      markWaiting(state, keys, call.caller)
+      push(state, keys, [item], attempts)
+    })
     return yield* awaitAnswer(located, call)
   })
 
@@ -121,11 +118,14 @@ export const make = ({ definition, keys, tenant }: Located, call: Client["call"]
   const run = <A, E>(body: Effect.Effect<A, E, Transaction>): Effect.Effect<A, E | BackendError> =>
     transact(tenant, body)
   const castAll: Client["castAll"] = (messages) =>
-    Effect.flatMap(currentTrace, (trace): Effect.Effect<void, unknown> => {
-      const items = encodeCasts(definition, messages.length === 1 ? "cast" : "castAll", messages, trace)
+    Effect.flatMap(sentNow, (sent): Effect.Effect<void, unknown> => {
+      const items = encodeCasts(definition, messages.length === 1 ? "cast" : "castAll", messages, sent)
       return Result.isFailure(items)
         ? Effect.fail(items.failure)
-        : run(Effect.flatMap(Transaction, (state) => push(state, keys, items.success)))
+        : tenant.pushes.push(
+          items.success.reduce((bytes, item) => bytes + item.length, 0),
+          (state) => push(state, keys, items.success)
+        )
     })
   const isLocked = Effect.flatMap(Transaction, (state) =>
     Effect.flatMap(
@@ -139,7 +139,7 @@ export const make = ({ definition, keys, tenant }: Located, call: Client["call"]
     castAll,
     queueLength: run(Effect.flatMap(Transaction, (state) => Queue.length(state, keys))),
     locked: run(isLocked),
-    state: run(StateCodec.term(definition.state).read(keys.state))
+    state: run(Effect.map(StateCodec.make(definition.state).read(keys.state), (stored) => stored?.value))
   }
 }
 

@@ -54,7 +54,11 @@ const turn = (
       retried(server, error)
     }
   })
-  return Effect.flatMap(run, (batch) => {
+  const traced = Effect.withSpan(run, "DgenServer.consume", {
+    attributes: { server: server.definition.name },
+    captureStackTrace: false
+  })
+  return Effect.flatMap(traced, (batch) => {
     switch (batch._tag) {
       case "Idle":
         return Effect.succeed(batch)
@@ -105,7 +109,14 @@ const learn = (server: Server, pace: Pace, error: Crash | BackendError): Effect.
 
 /** The consumer's life: turns, and its restarts (3). Ends when the handle ends. */
 export const consume = Effect.fnUntraced(function*(server: Server) {
-  const pace: Pace = { limit: server.options.consumeK, seen: [], at: 0, logs: HeldLogs.none, sightings: new Map() }
+  const pace: Pace = {
+    limit: server.options.consumeK,
+    seen: [],
+    at: 0,
+    measuredMillis: 0,
+    logs: HeldLogs.none,
+    sightings: new Map()
+  }
   const restart = server.options.restart ?? defaultRestart
   const clock = yield* Clock.Clock
   let sweptMillis = clock.currentTimeMillisUnsafe()

@@ -76,13 +76,22 @@ export interface AnyMessage {
 export type Messages = { readonly [tag: string]: AnyMessage }
 export type Actions = { readonly [tag: string]: PureSchema | PureFields }
 
-/** The tags of a protocol's calls, casts and infos. */
-export type CallTag<M> = { [T in keyof M]: M[T] extends Call<any, any, any, any> ? T : never }[keyof M] & string
-export type CastTag<M> = { [T in keyof M]: M[T] extends Cast<any, any> ? T : never }[keyof M] & string
-export type InfoTag<M> = { [T in keyof M]: M[T] extends Info<any, any> ? T : never }[keyof M] & string
-
-/** The tags of the messages whose handlers may ask for the lock. */
-export type LockingTag<M> = { [T in keyof M]: M[T] extends { readonly locks: true } ? T : never }[keyof M] & string
+/**
+ * The tags of a protocol's calls, casts and infos, and of the messages whose handlers may ask for the lock. As a
+ * property's type, they have no name that an error would show instead of the tags.
+ */
+export type CallTag<M> = {
+  readonly tags: { [T in keyof M]: M[T] extends Call<any, any, any, any> ? T : never }[keyof M] & string
+}["tags"]
+export type CastTag<M> = {
+  readonly tags: { [T in keyof M]: M[T] extends Cast<any, any> ? T : never }[keyof M] & string
+}["tags"]
+export type InfoTag<M> = {
+  readonly tags: { [T in keyof M]: M[T] extends Info<any, any> ? T : never }[keyof M] & string
+}["tags"]
+export type LockingTag<M> = {
+  readonly tags: { [T in keyof M]: M[T] extends { readonly locks: true } ? T : never }[keyof M] & string
+}["tags"]
 
 export type PayloadOf<Message> = Message extends { readonly payload: infer P } ? PayloadType<P> : never
 export type SuccessOf<Message> = Message extends Call<any, infer S, any, any> ?
@@ -92,8 +101,11 @@ export type ErrorOf<Message> = Message extends Call<any, any, infer E, any> ?
   E extends Schema.Constraint ? E["Type"] : never
   : never
 
+/** Whether a payload's type is that of no payload; `any` is a payload. */
+export type IsNone<P> = unknown extends P ? false : [P] extends [void] ? true : false
+
 /** The payload argument, left out where there is none. */
-export type PayloadArgs<P, Rest extends ReadonlyArray<unknown> = []> = [P] extends [void]
+export type PayloadArgs<P, Rest extends ReadonlyArray<unknown> = []> = IsNone<P> extends true
   ? [payload?: undefined, ...rest: Rest]
   : [payload: P, ...rest: Rest]
 
@@ -161,6 +173,9 @@ export type ActionHandlers<A, State, R> = {
     state: State
   ) => Effect.Effect<void | Halt, never, R>
 }
+
+/** What keeps a record of handlers from having other keys, with the error that the user sees. */
+export type NoOthers<H, Keys> = { readonly [T in Exclude<keyof H, Keys>]: "the server declares no such handler" }
 
 /** The services that a record of action handlers needs, all together. */
 export type ServicesOf<H> = {

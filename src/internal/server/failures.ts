@@ -40,9 +40,10 @@ export const charge = (server: Server, item: Queue.Item, cause: string): Effect.
       if (!counted) return Effect.undefined
       const attempts = item.attempts + 1
       if (attempts < server.options.deadLetterThreshold) return Effect.undefined
+      const id = Result.getOrUndefined(Envelopes.decode(item.message))?.id ?? stampText(item.stamp)
       const died = {
-        id: stampText(item.stamp),
-        message: item.message,
+        id,
+        message: Envelopes.withId(item.message, id),
         attempts,
         cause: cause.slice(0, CAUSE_LIMIT_CHARS)
       }

@@ -10,11 +10,13 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
+import * as Tracer from "effect/Tracer"
 import type { Transaction } from "../../Transaction.ts"
 import type * as Tuple from "../../Tuple.ts"
 import { codecOf } from "../codec.ts"
 import type { Caller, Envelope, Trace } from "../queue/envelope.ts"
 import * as Answers from "./answer.ts"
+import { record } from "./metrics.ts"
 import type { ActionRequest, Answer, From, HandlerContext, LockedOutcome, Message, Outcome, Settled } from "./model.ts"
 import type { HeldLogs, PureRunner } from "./purity.ts"
 import type { Server } from "./server.ts"
@@ -44,6 +46,8 @@ export interface Handled {
   readonly stopped: boolean
   /** Whether the message asks for the lock. */
   readonly locks: boolean
+  /** What the outcome is called in metrics. */
+  readonly outcome: "reply" | "noReply" | "error" | "stop" | "lock"
   /** What the caller of a locked handler that died is told. */
   readonly crashed?: string
 }
@@ -132,12 +136,13 @@ export const settle = (
   callback: Effect.Effect<Outcome, unknown, Transaction>
 ): Effect.Effect<Handled, Crash> => {
   const { message } = input
-  return Effect.matchCauseEffect(runner.run(message.tag, callback), {
+  const takeBack = runner.mark()
+  return Effect.matchCauseEffect(traced(server, input, runner.run(message.tag, callback)), {
     onFailure: (cause) => {
       const failure = cause.reasons.find((reason) => reason._tag === "Fail")
-      return failure === undefined
-        ? Effect.fail(new Crash(message.tag, cause, logs, index))
-        : Effect.succeed({ ...nothing(state), answer: Exit.fail(failure.error) })
+      if (failure === undefined) return Effect.fail(new Crash(message.tag, cause, logs, index))
+      takeBack()
+      return Effect.succeed({ ...nothing(state), answer: Exit.fail(failure.error) })
     },
     onSuccess: (outcome) => {
       const problem = problemOf(server, message, outcome)
@@ -148,6 +153,27 @@ export const settle = (
   })
 }
 
+/** A run of a callback, in a span under the one that the message was sent in, and with the time that it took. */
+const traced = <A, E>(server: Server, input: Incoming, run: Effect.Effect<A, E>): Effect.Effect<A, E> => {
+  const timed = Effect.clockWith((clock) => {
+    const begun = clock.monotonicTimeNanosUnsafe()
+    return Effect.onExit(run, () => {
+      record(server, server.metrics.callbackMillis, Number(clock.monotonicTimeNanosUnsafe() - begun) / 1_000_000)
+      return Effect.void
+    })
+  })
+  return Effect.withSpan(timed, "DgenServer.callback", {
+    ...(input.trace === undefined ? {} : { parent: Tracer.externalSpan(input.trace) }),
+    attributes: {
+      server: server.definition.name,
+      tag: input.message.tag,
+      message: input.id,
+      attempt: input.attempt
+    },
+    captureStackTrace: false
+  })
+}
+
 /** A message that changes nothing. */
 export const nothing = (state: unknown): Handled => ({
   state,
@@ -155,20 +181,32 @@ export const nothing = (state: unknown): Handled => ({
   actions: [],
   stop: undefined,
   stopped: false,
-  locks: false
+  locks: false,
+  outcome: "error"
 })
 
 /** What an outcome comes to. */
 export const handledOf = (outcome: Outcome): Handled => {
   switch (outcome._tag) {
     case "Reply":
-      return { ...nothing(outcome.state), answer: Exit.succeed(outcome.value), actions: outcome.actions }
+      return {
+        ...nothing(outcome.state),
+        answer: Exit.succeed(outcome.value),
+        actions: outcome.actions,
+        outcome: "reply"
+      }
     case "NoReply":
-      return { ...nothing(outcome.state), actions: outcome.actions }
+      return { ...nothing(outcome.state), actions: outcome.actions, outcome: "noReply" }
     case "Stop":
-      return { ...nothing(outcome.state), actions: outcome.actions, stop: outcome.reason, stopped: true }
+      return {
+        ...nothing(outcome.state),
+        actions: outcome.actions,
+        stop: outcome.reason,
+        stopped: true,
+        outcome: "stop"
+      }
     case "Lock":
-      return { ...nothing(outcome.state), locks: true }
+      return { ...nothing(outcome.state), locks: true, outcome: "lock" }
   }
 }
 

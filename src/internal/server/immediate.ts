@@ -13,6 +13,7 @@
  * 4. A call whose handler answers later, or asks for the lock, waits as if it had been queued: anybody may answer it.
  */
 import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type { BackendError } from "../../BackendError.ts"
 import type { StateError } from "../../StateCodec.ts"
@@ -82,7 +83,10 @@ const body = (
     if (handled.locks && isLocked) return yield* new Locked({ server: server.definition.name, tag })
     const lock = handled.locks ? acquire(server, state, input, undefined) : undefined
     const saved = yield* Effect.mapError(save(server, state, loaded, handled.state, lock && { lock }), wrong)
-    state.onCommit.push(() => logs.release())
+    state.onCommit.push(() => {
+      logs.release()
+      record(server, server.metrics.outcome(handled.outcome), 1)
+    })
     // before the answer: who has it finds the handle stopped
     if (handled.stopped) state.onCommit.push(() => stop(server, String(handled.stop)))
     const answer = answerOf(input.message, handled) ?? inlineAnswer(state)
@@ -218,9 +222,13 @@ const crashedInline = (
     return Effect.andThen(told("it is queued"), Effect.sync(() => progress({ _tag: "Queue", attempts: 1 })))
   }
   const { caller, data, message, trace } = direct
-  const envelope = Envelopes.encode({ tag: message.tag, payload: data, caller, trace })
-  const letter = { message: envelope, attempts: 1, cause: Cause.pretty(error.cause) }
-  return Effect.flatMap(Effect.andThen(told("it dies"), buryDirect(server, letter)), (died) => {
+  const buried = Effect.flatMap(Clock.currentTimeMillis, (millis) =>
+    buryDirect(server, {
+      message: Envelopes.encode({ tag: message.tag, payload: data, caller, trace, millis }),
+      attempts: 1,
+      cause: Cause.pretty(error.cause)
+    }))
+  return Effect.flatMap(Effect.andThen(told("it dies"), buried), (died) => {
     progress({ _tag: "Handled", answer: Answers.deadLettered(died.attempts, died.cause) })
     return afterDeath(server, died)
   })

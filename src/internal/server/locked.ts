@@ -23,6 +23,7 @@ import type { BackendError } from "../../BackendError.ts"
 import type { StateError } from "../../StateCodec.ts"
 import { Transaction } from "../../Transaction.ts"
 import { equalsBytes } from "../../Tuple.ts"
+import { withId } from "../queue/envelope.ts"
 import { transact } from "../transact.ts"
 import type { TransactionState } from "../transactionState.ts"
 import { signalKey } from "../watching.ts"
@@ -42,7 +43,7 @@ import {
   settle
 } from "./handle.ts"
 import type { Head, Lock } from "./head.ts"
-import { merge } from "./merge.ts"
+import { record } from "./metrics.ts"
 import type { LockedOutcome, Settled } from "./model.ts"
 import { type Held, HeldLogs, holdLogs, PureRunner } from "./purity.ts"
 import { type Died, forget, keep, requeue } from "./requeue.ts"
@@ -76,7 +77,7 @@ export const acquire = (
   queued: { readonly message: Uint8Array; readonly attempts: number } | undefined
 ): Lock => {
   const token = state.operationId.slice(0, 20)
-  if (queued !== undefined) keep(state, server.keys, token, queued.message)
+  if (queued !== undefined) keep(state, server.keys, token, withId(queued.message, input.id))
   const { kind, tag } = input.message
   return { token, millis: state.timeMillis, tag, kind, attempts: queued?.attempts }
 }
@@ -113,6 +114,9 @@ const sectionOf = Effect.fnUntraced(function*(server: Server, acquired: Acquired
     if (ended._tag === "Killed") gone(server)
     if (ended._tag === "Fenced") yield* logFenced(server, acquired, ended.requeued)
     if (died !== undefined) yield* afterDeath(server, died)
+    if (handled !== undefined) {
+      record(server, server.metrics.outcome(handled.crashed === undefined ? handled.outcome : "crash"), 1)
+    }
     if (handled !== undefined && handled.actions.length > 0) {
       yield* runActions(server, [handled.actions], handled.state)
     }
@@ -231,7 +235,7 @@ const outcomeOf = (
   { input }: Acquired,
   run: Run,
   loaded: Loaded
-): Effect.Effect<Handled | undefined, Crash, Transaction> =>
+): Effect.Effect<Handled | undefined, Crash | StateError, Transaction> =>
   Effect.gen(function*() {
     if (Exit.isFailure(run.exit)) {
       const failure = run.exit.cause.reasons.find((reason) => reason._tag === "Fail")
@@ -260,7 +264,7 @@ const outcomeOf = (
     }
     const handled = handledOf(outcome)
     if (run.version === loaded.head.version) return handled
-    const merged = merge(run.state, handled.state, loaded.state)
+    const merged = yield* server.codec.merge(run.state, handled.state, loaded.state)
     return Option.isNone(merged) ? undefined : { ...handled, state: merged.value }
   })
 

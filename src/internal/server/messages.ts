@@ -2,6 +2,7 @@
  * Messages on their way to a server: checked against its protocol, encoded, and pushed. What does not fit is refused
  * before anything is written, with the field and what to do.
  */
+import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
@@ -66,16 +67,19 @@ export const toBytes = (
   definition: Definition,
   checked: Checked,
   caller: Envelopes.Caller | undefined,
-  trace: Envelopes.Trace | undefined
-): Result.Result<Uint8Array, PayloadTooLarge> => {
-  const bytes = Envelopes.encode({ tag: checked.message.tag, payload: checked.data, caller, trace })
-  return bytes.length <= MESSAGE_LIMIT_BYTES ? Result.succeed(bytes) : Result.fail(
-    new PayloadTooLarge({
-      server: definition.name,
-      tag: checked.message.tag,
-      bytes: bytes.length,
-      limitBytes: MESSAGE_LIMIT_BYTES
-    })
+  sent: Sent
+): Result.Result<Uint8Array, PayloadTooLarge | InvalidPayload> => {
+  const named = { server: definition.name, tag: checked.message.tag }
+  const packed = Result.mapError(
+    Envelopes.tryEncode({ tag: checked.message.tag, payload: checked.data, caller, ...sent }),
+    (problem) => new InvalidPayload({ ...named, ...problem })
+  )
+  return Result.flatMap(
+    packed,
+    (bytes): Result.Result<Uint8Array, PayloadTooLarge> =>
+      bytes.length <= MESSAGE_LIMIT_BYTES ? Result.succeed(bytes) : Result.fail(
+        new PayloadTooLarge({ ...named, bytes: bytes.length, limitBytes: MESSAGE_LIMIT_BYTES })
+      )
   )
 }
 
@@ -85,16 +89,21 @@ export const push = (
   keys: ServerKeys,
   items: ReadonlyArray<Uint8Array>,
   attempts = 0
-): Effect.Effect<void> => {
+): void => {
   for (const item of items) Queue.push(state, keys, item, attempts)
   if (items.length > 0) signalKey(state.target, state, keys.push)
-  return state.failure === undefined ? Effect.void : Effect.die(state.failure)
 }
 
-/** The span that the current fiber is in, for the message that it sends. */
-export const currentTrace: Effect.Effect<Envelopes.Trace | undefined> = Effect.withFiber((fiber) => {
+/** Where and when a message is sent. */
+export type Sent = Pick<Envelopes.Envelope, "trace" | "millis">
+
+/** The span that the current fiber is in, and the time. */
+export const sentNow: Effect.Effect<Sent> = Effect.withFiber((fiber) => {
   const span = Context.getOrUndefined(fiber.context as Context.Context<Tracer.ParentSpan>, Tracer.ParentSpan)
-  return Effect.succeed(span && { traceId: span.traceId, spanId: span.spanId, sampled: span.sampled })
+  return Effect.succeed({
+    trace: span && { traceId: span.traceId, spanId: span.spanId, sampled: span.sampled },
+    millis: fiber.getRef(Clock.Clock).currentTimeMillisUnsafe()
+  })
 })
 
 /** Checks and encodes casts, all or none. */
@@ -102,13 +111,13 @@ export const encodeCasts = (
   definition: Definition,
   operation: string,
   messages: ReadonlyArray<readonly [tag: string, payload?: unknown]>,
-  trace: Envelopes.Trace | undefined
+  sent: Sent
 ): Result.Result<Array<Uint8Array>, Refused | PayloadTooLarge> => {
   const items: Array<Uint8Array> = []
   for (const [tag, payload] of messages) {
     const bytes = Result.flatMap(
       check(definition, ["cast"], operation, tag, payload) as Result.Result<Checked, Refused | PayloadTooLarge>,
-      (checked) => toBytes(definition, checked, undefined, trace)
+      (checked) => toBytes(definition, checked, undefined, sent)
     )
     if (Result.isFailure(bytes)) return Result.fail(bytes.failure)
     items.push(bytes.success)
@@ -123,8 +132,11 @@ export const castAllTx = (
   messages: ReadonlyArray<readonly [tag: string, payload?: unknown]>
 ): Effect.Effect<void, InvalidPayload | UnknownMessage | PayloadTooLarge, Transaction> =>
   Effect.flatMap(Transaction, (state) =>
-    Effect.flatMap(currentTrace, (trace) =>
+    Effect.flatMap(sentNow, (sent) =>
       Effect.flatMap(
-        Effect.fromResult(encodeCasts(definition, "castTx", messages, trace)),
-        (items) => push(state, new ServerKeys(state.prefix, tuid), items)
+        Effect.fromResult(encodeCasts(definition, "castTx", messages, sent)),
+        (items) => {
+          push(state, new ServerKeys(state.prefix, tuid), items)
+          return Queue.done(state)
+        }
       )))

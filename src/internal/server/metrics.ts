@@ -1,5 +1,5 @@
 /**
- * The metrics of servers, by server name; docs/OPERATING.md lists them with their units.
+ * The metrics of servers, by server name; docs/GUIDE.md lists them with their units.
  */
 import type * as Context from "effect/Context"
 import * as Metric from "effect/Metric"

@@ -106,6 +106,47 @@ export interface Halt {
 /**
  * What an action answers to skip the other actions of its message (source document, section 4.3).
  *
+ * **Example** (Nothing to deliver)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Layer, Schema } from "effect"
+ * import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
+ *
+ * class Post extends DgenServer.Service<Post>()("Post", {
+ *   state: Schema.Int,
+ *   messages: { Send: DgenServer.cast({ payload: { to: Schema.String } }) },
+ *   actions: { Check: { to: Schema.String }, Deliver: { to: Schema.String } }
+ * }) {}
+ *
+ * const behaviour = Post.behaviour({
+ *   init: Effect.succeed(0),
+ *   handlers: {
+ *     Send: ({ to }, sent) =>
+ *       DgenServer.noReply(sent + 1, [Post.action("Check", { to }), Post.action("Deliver", { to })])
+ *   }
+ * })
+ *
+ * const delivered: Array<string> = []
+ * const PostActions = Post.actionsLayer({
+ *   Check: ({ to }) => Effect.succeed(to === "nobody" ? DgenServer.halt : undefined),
+ *   Deliver: ({ to }) => Effect.sync(() => void delivered.push(to))
+ * })
+ *
+ * const PostLive = Post.layer(behaviour).pipe(
+ *   Layer.provide([PostActions, Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))])
+ * )
+ *
+ * const program = Effect.gen(function*() {
+ *   const post = yield* Post
+ *   yield* post.castAll([["Send", { to: "nobody" }], ["Send", { to: "ada" }]])
+ *   yield* Effect.repeat(post.queueLength, { until: (waiting) => waiting === 0 })
+ * })
+ *
+ * await Effect.runPromise(Effect.provide(program, PostLive))
+ * delivered
+ * // => ["ada"]
+ * ```
+ *
  * @since 0.1.0
  * @category outcomes
  */

@@ -56,37 +56,79 @@ export const holdLogs: Effect.Effect<HeldLogs> = Effect.withFiber((fiber) =>
   Effect.succeed(new HeldLogs(fiber.getRef(Logger.CurrentLoggers)))
 )
 
-const frozenClock = (timeMillis: number, impure: () => ImpureCallback): Clock.Clock => {
-  const nanos = BigInt(timeMillis) * 1_000_000n
-  return {
-    currentTimeMillisUnsafe: () => timeMillis,
-    currentTimeMillis: Effect.succeed(timeMillis),
-    currentTimeNanosUnsafe: () => nanos,
-    currentTimeNanos: Effect.succeed(nanos),
-    monotonicTimeNanosUnsafe: () => nanos,
-    monotonicTimeNanos: Effect.succeed(nanos),
-    // schedules without a pause sleep for no time: that is a yield
-    sleep: (duration) =>
-      Duration.toMillis(duration) === 0 ? Effect.yieldNow : Effect.suspend(() => Effect.die(impure()))
+/** A clock that stands; who sleeps by it is impure. */
+class FrozenClock implements Clock.Clock {
+  readonly #millis: number
+  readonly #impure: () => ImpureCallback
+
+  constructor(millis: number, impure: () => ImpureCallback) {
+    this.#millis = millis
+    this.#impure = impure
+  }
+
+  currentTimeMillisUnsafe(): number {
+    return this.#millis
+  }
+
+  currentTimeNanosUnsafe(): bigint {
+    return BigInt(this.#millis) * 1_000_000n
+  }
+
+  monotonicTimeNanosUnsafe(): bigint {
+    return this.currentTimeNanosUnsafe()
+  }
+
+  get currentTimeMillis(): Effect.Effect<number> {
+    return Effect.succeed(this.#millis)
+  }
+
+  get currentTimeNanos(): Effect.Effect<bigint> {
+    return Effect.succeed(this.currentTimeNanosUnsafe())
+  }
+
+  get monotonicTimeNanos(): Effect.Effect<bigint> {
+    return this.currentTimeNanos
+  }
+
+  /** Schedules without a pause sleep for no time: that is a yield. */
+  sleep(duration: Duration.Duration): Effect.Effect<void> {
+    return Duration.toMillis(duration) === 0 ? Effect.yieldNow : Effect.suspend(() => Effect.die(this.#impure()))
   }
 }
 
 /** The mulberry32 generator: small, and good enough for what is not secret. */
-const seededRandom = (seed: Uint8Array): (typeof Random.Random)["Service"] => {
-  let state = 0x9e3779b9
-  for (const byte of seed) state = Math.imul(state ^ byte, 0x01000193)
-  const nextDoubleUnsafe = () => {
-    state = (state + 0x6d2b79f5) | 0
+class SeededRandom {
+  readonly #seed: Uint8Array
+  /** `undefined` until the first number is asked for. */
+  #state: number | undefined
+
+  constructor(seed: Uint8Array) {
+    this.#seed = seed
+  }
+
+  nextDoubleUnsafe(): number {
+    const state = ((this.#state ?? this.#start()) + 0x6d2b79f5) | 0
+    this.#state = state
     let t = Math.imul(state ^ (state >>> 15), 1 | state)
     t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
     return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296
   }
-  const span = Number.MAX_SAFE_INTEGER - Number.MIN_SAFE_INTEGER + 1
-  return {
-    nextDoubleUnsafe,
-    nextIntUnsafe: () => Math.floor(nextDoubleUnsafe() * span) + Number.MIN_SAFE_INTEGER
+
+  nextIntUnsafe(): number {
+    return Math.floor(this.nextDoubleUnsafe() * INTEGERS) + Number.MIN_SAFE_INTEGER
+  }
+
+  #start(): number {
+    let state = 0x9e3779b9
+    // the last two bytes of an operation's id tell its tries apart
+    for (let i = 0; i < SEED_BYTES; i++) state = Math.imul(state ^ this.#seed[i]!, 0x01000193)
+    return state
   }
 }
+
+const SEED_BYTES = 20
+
+const INTEGERS = Number.MAX_SAFE_INTEGER - Number.MIN_SAFE_INTEGER + 1
 
 /** A scheduler that knows whether it holds tasks (1). */
 class CountingScheduler implements Scheduler.Scheduler {
@@ -122,55 +164,60 @@ class CountingScheduler implements Scheduler.Scheduler {
 /** Runs the callbacks of one try. */
 export class PureRunner {
   readonly #state: TransactionState
-  readonly #context: Context.Context<never>
   readonly #scheduler: CountingScheduler
   readonly #server: string
+  readonly #logs: HeldLogs
+  readonly #outer: Context.Context<never>
+  #context: Context.Context<Transaction> | undefined
   #tag = ""
 
-  private constructor(
-    server: string,
-    state: TransactionState,
-    logs: HeldLogs,
-    fiber: Fiber.Fiber<unknown, unknown>
-  ) {
+  private constructor(server: string, state: TransactionState, logs: HeldLogs, outer: Context.Context<never>) {
     this.#server = server
     this.#state = state
-    this.#scheduler = new CountingScheduler(fiber.getRef(Scheduler.Scheduler))
-    const seed = state.operationId.subarray(0, 20)
-    let context = Context.make(Transaction, state).pipe(
-      Context.add(Clock.Clock, frozenClock(state.timeMillis, () => this.#impure())),
-      Context.add(Random.Random, seededRandom(seed)),
-      Context.add(Scheduler.Scheduler, this.#scheduler),
-      Context.add(Logger.CurrentLoggers, new Set([logs.logger])),
-      Context.add(References.MinimumLogLevel, fiber.getRef(References.MinimumLogLevel)),
-      Context.add(References.CurrentLogAnnotations, fiber.getRef(References.CurrentLogAnnotations)),
-      Context.add(Tracer.Tracer, fiber.getRef(Tracer.Tracer))
-    ) as Context.Context<never>
-    const span = Context.getOption(fiber.context as Context.Context<Tracer.ParentSpan>, Tracer.ParentSpan)
-    if (span._tag === "Some") context = Context.add(context, Tracer.ParentSpan, span.value) as Context.Context<never>
-    this.#context = context
+    this.#logs = logs
+    this.#outer = outer
+    this.#scheduler = new CountingScheduler(Context.get(outer, Scheduler.Scheduler))
   }
 
   /** A runner for the current try. */
   static make(server: string, state: TransactionState, logs: HeldLogs): Effect.Effect<PureRunner> {
-    return Effect.withFiber((fiber) => Effect.succeed(new PureRunner(server, state, logs, fiber as any)))
+    return Effect.withFiber((fiber) => Effect.succeed(new PureRunner(server, state, logs, fiber.context)))
   }
 
-  /** Runs one callback to its end. One that fails leaves nothing that it wrote. */
+  /** Remembers this moment of the transaction: the function that it returns takes back what was written since. */
+  mark(): () => void {
+    return this.#state.mark()
+  }
+
+  /** Runs one callback to its end. */
   run<A, E>(tag: string, callback: Effect.Effect<A, E, Transaction>): Effect.Effect<A, E> {
-    return Effect.suspend(() => {
+    return Effect.withFiber((outer) => {
       this.#tag = tag
-      this.#state.begin()
-      const fiber = Effect.runForkWith(this.#context as Context.Context<Transaction>)(callback)
+      this.#context ??= this.#makeContext()
+      const span = Context.getOption(outer.context as Context.Context<Tracer.ParentSpan>, Tracer.ParentSpan)
+      const context = span._tag === "Some"
+        ? Context.add(this.#context, Tracer.ParentSpan, span.value) as Context.Context<Transaction>
+        : this.#context
+      const fiber = Effect.runForkWith(context)(callback)
       const exit = fiber.pollUnsafe()
-      return exit === undefined ? this.#await(fiber) : this.#ended(exit)
+      return exit === undefined ? this.#await(fiber) : exit
     })
   }
 
-  #ended<A, E>(exit: Exit.Exit<A, E>): Exit.Exit<A, E> {
-    if (Exit.isSuccess(exit)) this.#state.keep()
-    else this.#state.undo()
-    return exit
+  /** All that a callback sees, in one map: additions one by one would copy it. */
+  #makeContext(): Context.Context<Transaction> {
+    const outer = this.#outer
+    const services = new Map<string, unknown>([
+      [Transaction.key, this.#state],
+      [Clock.Clock.key, new FrozenClock(this.#state.timeMillis, () => this.#impure())],
+      [Random.Random.key, new SeededRandom(this.#state.operationId)],
+      [Scheduler.Scheduler.key, this.#scheduler],
+      [Logger.CurrentLoggers.key, new Set([this.#logs.logger])],
+      [References.MinimumLogLevel.key, Context.get(outer, References.MinimumLogLevel)],
+      [References.CurrentLogAnnotations.key, Context.get(outer, References.CurrentLogAnnotations)],
+      [Tracer.Tracer.key, Context.get(outer, Tracer.Tracer)]
+    ])
+    return Context.makeUnsafe(services)
   }
 
   #impure(): ImpureCallback {
@@ -187,7 +234,7 @@ export class PureRunner {
       const end = (exit: Exit.Exit<A, E>) => {
         this.#state.onReadSettled = undefined
         this.#scheduler.onTask = undefined
-        resume(this.#ended(exit))
+        resume(exit)
       }
       // a read that has answered goes on first
       this.#state.onReadSettled = () => queueMicrotask(look)

@@ -23,7 +23,7 @@ import type { Head } from "./head.ts"
 import { ServerKeys } from "./layout.ts"
 import type { Behaviour, Effects, Options } from "./model.ts"
 import { holdLogs, PureRunner } from "./purity.ts"
-import { headOf, make, RunsIn, stop, writeHead } from "./server.ts"
+import { headOf, make, readState, RunsIn, stop, writeHead } from "./server.ts"
 
 export { client } from "./client.ts"
 export { castAllTx } from "./messages.ts"
@@ -53,7 +53,7 @@ const initialise = (behaviour: Behaviour, options: Options, tenant: Tenant["Serv
     }
     const head = bytes === undefined ? undefined : yield* headOf(bytes)
     if (head === undefined || options.reset) yield* writeFirst(behaviour, state, keys, head, initial.state)
-    else yield* StateCodec.term(definition.state).read(keys.state)
+    else yield* readState(StateCodec.make(definition.state), keys)
     state.onCommit.push(() => logs.release())
     return tuid
   })
@@ -66,7 +66,7 @@ const writeFirst = (
   head: Head | undefined,
   first: unknown
 ) =>
-  Effect.map(StateCodec.term(behaviour.definition.state).write(keys.state, undefined, first), () => {
+  Effect.map(StateCodec.make(behaviour.definition.state).write(keys.state, undefined, first), () => {
     state.set(keys.name, Buffer.from(behaviour.definition.name))
     const version = Keys.toText(state.operationId)
     writeHead(state, keys, head === undefined ? { version, lock: undefined, fenced: [] } : { ...head, version })

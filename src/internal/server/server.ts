@@ -29,6 +29,8 @@ import type { ServerKeys } from "./layout.ts"
 import { metricsOf, type ServerMetrics } from "./metrics.ts"
 import type { Behaviour, Definition, Effects, Options } from "./model.ts"
 
+type Stored = StateCodec.Stored<unknown>
+
 /** What the parts of a running server share. */
 export interface Server {
   readonly definition: Definition
@@ -84,7 +86,7 @@ export const RunsIn = Context.Reference<Server | undefined>("effect-dgen/server/
 /** A server from its parts. */
 export const make = (parts: Omit<Server, "codec" | "inFlight" | "inline" | "metrics" | "ended" | "cache">): Server => ({
   ...parts,
-  codec: StateCodec.term(parts.definition.state),
+  codec: StateCodec.make(parts.definition.state),
   inFlight: new InFlight(),
   inline: Semaphore.makeUnsafe(1),
   metrics: metricsOf(parts.definition.name),
@@ -131,6 +133,7 @@ export class Unreadable {
 export interface Loaded {
   readonly head: Heads.Head
   readonly state: unknown
+  readonly stored: Stored
 }
 
 /** The state, from the cache where its version still holds (1). */
@@ -156,10 +159,23 @@ export const loadState = (
 ): Effect.Effect<Loaded, StateCodec.StateError, Transaction> => {
   const cached = server.cache
   if (server.options.cache && cached !== undefined && cached.version === head.version) {
-    return Effect.succeed({ head, state: cached.state })
+    return Effect.succeed({ head, state: cached.state, stored: cached.stored })
   }
-  return Effect.map(server.codec.read(server.keys.state), (state) => ({ head, state }))
+  return Effect.map(readState(server.codec, server.keys), (stored) => ({ head, state: stored.value, stored }))
 }
+
+/** The state of a server that has a head. */
+export const readState = (
+  codec: StateCodec.StateCodec<unknown>,
+  keys: ServerKeys
+): Effect.Effect<Stored, StateCodec.StateError, Transaction> =>
+  Effect.flatMap(
+    codec.read(keys.state),
+    (stored) =>
+      stored === undefined
+        ? Effect.fail(new StateCodec.StateError({ operation: "decode", field: "", problem: "it is missing" }))
+        : Effect.succeed(stored)
+  )
 
 /** What a transaction changes of the head besides the version. */
 export type HeadChange = Partial<Pick<Heads.Head, "lock" | "fenced">>
@@ -168,6 +184,7 @@ export type HeadChange = Partial<Pick<Heads.Head, "lock" | "fenced">>
 export interface Saved {
   readonly version: string
   readonly state: unknown
+  readonly stored: Stored
 }
 
 /** Writes a changed state with a new version, and caches it when others of this process can read it (1). */
@@ -180,12 +197,14 @@ export const save = (
 ): Effect.Effect<Saved, StateCodec.StateError, Transaction> => {
   if (loaded.state === state) {
     if (change !== undefined) writeHead(transaction, server.keys, { ...loaded.head, ...change })
-    return Effect.succeed(cacheAt(server, transaction, { version: loaded.head.version, state }))
+    return Effect.succeed(
+      cacheAt(server, transaction, { version: loaded.head.version, state, stored: loaded.stored })
+    )
   }
-  return Effect.map(server.codec.write(server.keys.state, loaded.state, state), (kept) => {
+  return Effect.map(server.codec.write(server.keys.state, loaded.stored, state), (stored) => {
     const version = Keys.toText(transaction.operationId)
     writeHead(transaction, server.keys, { ...loaded.head, ...change, version })
-    return cacheAt(server, transaction, { version, state: kept })
+    return cacheAt(server, transaction, { version, state: stored.value, stored })
   })
 }
 

@@ -1,0 +1,94 @@
+/**
+ * Background jobs next to those of other libraries: adding, and adding to finished, in jobs a second and as ratios
+ * within one run. All of them keep what they have answered when the power fails, and do the same work: a payload of
+ * some hundred bytes, and a handler that does nothing.
+ *
+ *   npm run bench:jobs
+ *
+ * PostgreSQL and Redis are started in a temporary folder and ended again; where one is missing, its line says so.
+ */
+import { bullmq, type Contender, effectDgen, graphileWorker, pgBoss, type Queue } from "./jobsContenders.ts"
+
+const ROUNDS = 3
+const ADDS = 2_000
+const ALONE = 300
+const WORKED = { 1: 600, 16: 2_000 } as const
+const IN_FLIGHT = 16
+const TEXT = "x".repeat(200)
+
+/** Adds so many jobs, so many at once. */
+const addAll = async (queue: Queue, count: number, inFlight: number) => {
+  let next = 0
+  const adder = async () => {
+    for (let n = next++; n < count; n = next++) await queue.add({ n, text: TEXT })
+  }
+  await Promise.all(Array.from({ length: inFlight }, adder))
+}
+
+const rate = async (count: number, run: () => Promise<void>) => {
+  const begun = performance.now()
+  await run()
+  return count / (performance.now() - begun) * 1_000
+}
+
+const untilFinished = async (queue: Queue, count: number) => {
+  while (await queue.finished() < count) await new Promise((resolve) => setTimeout(resolve, 2))
+}
+
+const measures: ReadonlyArray<readonly [string, (queue: Queue) => Promise<number>]> = [
+  ["add, one after another", (queue) => rate(ALONE, () => addAll(queue, ALONE, 1))],
+  [`add, ${IN_FLIGHT} in flight`, (queue) => rate(ADDS, () => addAll(queue, ADDS, IN_FLIGHT))],
+  ...([1, 16] as const).map((workers) =>
+    [`add to finished, ${workers} worker${workers === 1 ? "" : "s"}`, async (queue: Queue) => {
+      await queue.work(workers)
+      return rate(WORKED[workers], async () => {
+        await addAll(queue, WORKED[workers], IN_FLIGHT)
+        await untilFinished(queue, WORKED[workers])
+      })
+    }] as const
+  )
+]
+
+const contenders: Array<Contender> = []
+for (const [name, start] of Object.entries({ effectDgen, pgBoss, graphileWorker, bullmq })) {
+  try {
+    contenders.push(await start())
+  } catch (cause) {
+    console.log(`${name} is left out: ${cause instanceof Error ? cause.message : String(cause)}`)
+  }
+}
+
+/** The best of the rounds, which take turns: what disturbs one library for a while disturbs the others, too. */
+const results = new Map<string, Map<Contender, number>>(measures.map(([title]) => [title, new Map()]))
+try {
+  for (let round = 0; round <= ROUNDS; round++) {
+    for (const [title, measure] of measures) {
+      for (const contender of contenders) {
+        const queue = await contender.open()
+        try {
+          await addAll(queue, round === 0 ? 100 : 0, 1)
+          if (round === 0) continue
+          const found = await measure(queue)
+          const best = results.get(title)!
+          best.set(contender, Math.max(best.get(contender) ?? 0, found))
+        } finally {
+          await queue.end()
+        }
+      }
+    }
+  }
+} finally {
+  for (const contender of contenders) await contender.stop()
+}
+
+const [own, ...others] = contenders
+for (const contender of contenders) console.log(`${contender.name}: ${contender.note}`)
+console.log(
+  ["jobs a second".padEnd(30), ...contenders.map(({ name }) => name.padStart(16)), "ratio".padStart(16)].join("")
+)
+for (const [title, rates] of results) {
+  const best = Math.max(...others.map((other) => rates.get(other) ?? 0))
+  const ratio = best > 0 ? `${(rates.get(own!)! / best).toFixed(2)} x best` : ""
+  const columns = contenders.map((contender) => (rates.get(contender) ?? 0).toFixed(0).padStart(16))
+  console.log([title.padEnd(30), ...columns, ratio.padStart(16)].join(""))
+}

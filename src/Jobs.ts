@@ -1,0 +1,476 @@
+/**
+ * Background jobs: durable, scheduled, leased work. A job has a type, an id and data. Its creator adds it, in the same
+ * commit as whatever else the creator writes. A worker, in any process, takes it, shows signs of life while it works,
+ * and finishes it, in the same commit as the result.
+ *
+ * A job runs at least once: when its holder dies, or is silent for the type's timeout, it is pending again and another
+ * worker takes it. At most one holder's writes count: each run has a lock, and every `update`, `finish` and
+ * `resubmitJob` of a holder that lost it fails with `Halt`, and then nothing of its transaction is written. Of the due
+ * jobs the one with the highest priority is taken first, then the one that was due first; a job that is due later is
+ * taken at its time.
+ *
+ * What you owe: a handler's side effects outside the store can happen twice, so make them idempotent; what a holder
+ * writes to the store belongs in a transaction with `update` or `finish`, so that only the holder's writes count.
+ *
+ * @since 0.1.0
+ */
+import type * as DateTime from "effect/DateTime"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import type * as Schedule from "effect/Schedule"
+import type * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import type { BackendError } from "./BackendError.ts"
+import * as Accept from "./internal/jobs/accept.ts"
+import * as Cron from "./internal/jobs/cron.ts"
+import {
+  type Halt,
+  type InvalidData,
+  type InvalidId,
+  InvalidOption,
+  type JobExists,
+  type JobNotFound,
+  type JobTooLarge,
+  type UnreadableData
+} from "./internal/jobs/errors.ts"
+import { hubOf } from "./internal/jobs/hub.ts"
+import type { Job } from "./internal/jobs/job.ts"
+import type { State } from "./internal/jobs/layout.ts"
+import * as Listing from "./internal/jobs/listing.ts"
+import * as Model from "./internal/jobs/model.ts"
+import { startMonitor } from "./internal/jobs/monitor.ts"
+import * as Notifier from "./internal/jobs/notifier.ts"
+import * as Operations from "./internal/jobs/operations.ts"
+import * as Settings from "./internal/jobs/settings.ts"
+import * as Waiting from "./internal/jobs/waiting.ts"
+import * as Working from "./internal/jobs/working.ts"
+import type { Tenant } from "./Tenant.ts"
+import type { Transaction } from "./Transaction.ts"
+import type * as Tuple from "./Tuple.ts"
+
+export type { CronOptions } from "./internal/jobs/cron.ts"
+export {
+  Halt,
+  InvalidData,
+  InvalidId,
+  InvalidOption,
+  JobExists,
+  JobNotFound,
+  JobTooLarge,
+  UnreadableData
+} from "./internal/jobs/errors.ts"
+export type { Job } from "./internal/jobs/job.ts"
+export { type Counts, type Listed, type ListOptions, type Page, PAGE_LIMIT } from "./internal/jobs/listing.ts"
+export type { Added, AddOptions } from "./internal/jobs/operations.ts"
+export type { Change } from "./internal/jobs/waiting.ts"
+export type { HandlerContext, WorkerOptions } from "./internal/jobs/working.ts"
+
+/**
+ * The longest data of a job, packed.
+ *
+ * @since 0.1.0
+ * @category limits
+ */
+export const DATA_LIMIT_BYTES = Model.DATA_LIMIT_BYTES
+
+/**
+ * The longest id, and the longest concurrency key, packed.
+ *
+ * @since 0.1.0
+ * @category limits
+ */
+export const ID_LIMIT_BYTES = Model.ID_LIMIT_BYTES
+
+/**
+ * The state of a job. A `dead` one has used up its attempts; it stays until it is requeued, resubmitted or removed.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type JobState = State
+
+/**
+ * What a write of a job's holder can fail with. Nothing was written then.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export type HolderError = Halt | InvalidOption | InvalidData | JobTooLarge
+
+/**
+ * How the jobs of a type are kept and run.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Options<S extends Schema.Codec<any, any, never, never>> {
+  /** The schema of the data: anything that JSON can hold. */
+  readonly data: S
+  /**
+   * How long a holder may be silent before its job is pending again: 30 seconds if absent, 100 ms at least. `setTimeout`
+   * stores another one, which wins.
+   */
+  readonly timeout?: Duration.Input | undefined
+  /**
+   * How long a job waits after a failed attempt; when the schedule ends, the job is dead. From one second doubling up to
+   * five minutes if absent, without an end. The schedule gets what the handler failed with.
+   */
+  readonly retry?: Schedule.Schedule<unknown, unknown> | undefined
+  /** After so many attempts a job that fails, or whose holder went silent, is dead: `Infinity` if absent. */
+  readonly maxAttempts?: number | undefined
+  /** How long a finished job stays: until it is removed, if absent. With 0 it is removed when it finishes. */
+  readonly retention?: Duration.Input | undefined
+  /** So many jobs of this type run together, in all processes: `Infinity` if absent. */
+  readonly maxRunning?: number | undefined
+  /** So many jobs that were added with one `key` run together, in all processes: `Infinity` if absent. */
+  readonly maxRunningPerKey?: number | undefined
+}
+
+/**
+ * A subscription to a job's changes, made by `subscribe`. It ends with its scope, or by `unsubscribe`.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Subscription<out A> {
+  readonly [SubscriptionTypeId]: Inside
+  readonly type: Tuple.Element
+  readonly id: Tuple.Element
+  /** The job's state when the subscription began. */
+  readonly state: JobState
+  /** The job's data when the subscription began. */
+  readonly data: A
+}
+
+const SubscriptionTypeId = "~effect-dgen/Jobs/Subscription"
+
+interface Inside {
+  readonly watcher: Notifier.Watcher
+  readonly end: Effect.Effect<void>
+}
+
+/**
+ * The jobs of one type: what `make` gives. Operations that require `Transaction` commit with whatever else their
+ * transaction writes; those that fail have written nothing.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface JobType<in out A> {
+  readonly type: Tuple.Element
+
+  // --- creation (transaction effects) ---
+
+  /**
+   * Adds a job, pending until its time. Succeeds with what was done; fails with `JobExists` when the id is there and
+   * `ifExists` is not `"resubmit"` or `"ignore"`. (RFC: `add/3,4`)
+   */
+  add(
+    id: Tuple.Element,
+    data: A,
+    options?: Operations.AddOptions
+  ): Effect.Effect<Operations.Added, JobExists | InvalidData | InvalidId | InvalidOption | JobTooLarge, Transaction>
+
+  /** Removes a job in any state. Its holder, if it has one, gets `Halt`, a handler is interrupted. (RFC: `remove/1`) */
+  remove(id: Tuple.Element): Effect.Effect<void, JobNotFound | InvalidId | InvalidOption, Transaction>
+
+  /**
+   * Asks for another run: a pending job gets the new time and data, if some are given; a finished or dead one is pending
+   * again, at once or at its time; a running one is pending again once it is finished, with the new data. Succeeds with
+   * the state that the job is in now. (RFC: `resubmit/1`)
+   */
+  resubmit(
+    id: Tuple.Element,
+    options?: { readonly scheduledAt?: DateTime.DateTime.Input | undefined; readonly data?: A | undefined }
+  ): Effect.Effect<JobState, JobNotFound | InvalidData | InvalidId | InvalidOption | JobTooLarge, Transaction>
+
+  /** The data of a job, as its holder last wrote it. (RFC: `get_job_data/1`) */
+  getData(id: Tuple.Element): Effect.Effect<A, JobNotFound | UnreadableData | InvalidId | InvalidOption, Transaction>
+
+  /** The state of a job. (RFC: `get_job_state/1`) */
+  getState(id: Tuple.Element): Effect.Effect<JobState, JobNotFound | InvalidId | InvalidOption, Transaction>
+
+  /** Stores the type's activity timeout, for all processes: at least 100 ms. (RFC: `set_type_timeout/2`) */
+  setTimeout(timeout: Duration.Input): Effect.Effect<void, InvalidOption, Transaction>
+
+  /** The type's activity timeout: the stored one, or the definition's. (RFC: `get_type_timeout/1`) */
+  readonly getTimeout: Effect.Effect<Duration.Duration, InvalidOption, Transaction>
+
+  /** Nothing of this type is taken any more, in any process, until `resume`. Running jobs go on. */
+  readonly pause: Effect.Effect<void, InvalidOption, Transaction>
+
+  /** Ends a pause. */
+  readonly resume: Effect.Effect<void, InvalidOption, Transaction>
+
+  /** Whether the type is paused. */
+  readonly isPaused: Effect.Effect<boolean, InvalidOption, Transaction>
+
+  // --- processing (transaction effects of a holder) ---
+
+  /**
+   * A sign of life, with new data if some is given. Owed at least once per timeout; workers do it by themselves.
+   * Succeeds with the job as it is now. (RFC: `update/2,3`)
+   */
+  update(job: Job<A>, data?: A): Effect.Effect<Job<A>, HolderError, Transaction>
+
+  /** An `update` whose data is computed from the stored data. */
+  updateProgress(
+    job: Job<A>,
+    change: (data: A) => A
+  ): Effect.Effect<Job<A>, HolderError | UnreadableData, Transaction>
+
+  /** Ends the run well, with final data if some is given. (RFC: `finish/2,3`) */
+  finish(job: Job<A>, data?: A): Effect.Effect<void, HolderError, Transaction>
+
+  /** Asks for another run after this one. (RFC: `resubmit/2,3`) */
+  resubmitJob(
+    job: Job<A>,
+    options?: { readonly scheduledAt?: DateTime.DateTime.Input | undefined }
+  ): Effect.Effect<Job<A>, Halt | InvalidOption, Transaction>
+
+  /** Whether another run was asked for; `false` for a job that is lost. (RFC: `is_resubmitted/1`) */
+  isResubmitted(job: Job<A>): Effect.Effect<boolean, InvalidOption, Transaction>
+
+  /**
+   * Ends the run badly: the job is pending again after the delay that `retry` says, or dead. Succeeds with which of them.
+   */
+  fail(job: Job<A>, error: unknown): Effect.Effect<JobState, Halt | InvalidOption, Transaction>
+
+  /** Hands the job back: pending at once, the attempt not counted. */
+  release(job: Job<A>): Effect.Effect<void, Halt | InvalidOption, Transaction>
+
+  // --- looking (transaction effects) ---
+
+  /** How many jobs there are in each state. */
+  readonly counts: Effect.Effect<Listing.Counts, InvalidOption, Transaction>
+
+  /**
+   * A page of jobs: pending ones in the order they are taken (those that wait for a place of their key come last),
+   * finished and dead ones by the time they ended, others by id.
+   */
+  list(options?: Listing.ListOptions): Effect.Effect<Listing.Page<A>, InvalidOption, Transaction>
+
+  /** A dead job is pending at once, its attempts back to 0. Succeeds with whether it was dead. */
+  requeueDead(id: Tuple.Element): Effect.Effect<boolean, JobNotFound | InvalidId | InvalidOption, Transaction>
+
+  /** Removes the jobs that died first, 1,000 at the most; succeeds with how many. Repeat it until that is 0. */
+  purgeDead(options?: { readonly limit?: number | undefined }): Effect.Effect<number, InvalidOption, Transaction>
+
+  // --- ordinary effects ---
+
+  /**
+   * Takes a job, and waits for one if none is due: for good, or until `timeout` has passed, then with `Option.none()`.
+   * With `maxScheduledTime`, jobs due up to then are taken, instead of those due now. The caller holds the job: it owes
+   * an `update` per timeout, and `finish`, `fail` or `release`. (RFC: `accept/1,2`)
+   */
+  accept(options?: {
+    readonly maxScheduledTime?: DateTime.DateTime.Input | undefined
+    readonly timeout?: Duration.Input | undefined
+  }): Effect.Effect<Option.Option<Job<A>>, InvalidOption | BackendError, Tenant>
+
+  /**
+   * Subscribes to a job's changes, with its state and data as they are now: await them with `Jobs.wait`. States in
+   * between can be missed, the latest one and the removal cannot. (RFC: `subscribe/2`)
+   */
+  subscribe(
+    id: Tuple.Element
+  ): Effect.Effect<
+    Subscription<A>,
+    JobNotFound | UnreadableData | InvalidId | InvalidOption | BackendError,
+    Scope.Scope | Tenant
+  >
+
+  /** The job as it is now and each of its changes, as `subscribe` sees them; ends after the removal. */
+  changes(
+    id: Tuple.Element
+  ): Stream.Stream<
+    Waiting.Change<A>,
+    JobNotFound | UnreadableData | InvalidId | InvalidOption | BackendError,
+    Tenant
+  >
+
+  /**
+   * A worker: takes jobs, runs the handler for each, renews their leases, and finishes them with what the handler
+   * returns (nothing: the data stays). A failed handler is a failed attempt. A handler whose lease is lost is
+   * interrupted. The end of the layer's scope lets handlers end within `grace`, then hands their jobs back.
+   */
+  workerLayer<E, R>(
+    handler: (job: Job<A>, context: Working.HandlerContext<A>) => Effect.Effect<A | void, E, R>,
+    options?: Working.WorkerOptions
+  ): Layer.Layer<never, InvalidOption, Tenant | Exclude<R, Scope.Scope>>
+
+  /**
+   * Adds a job at each tick of a cron expression, with the id `[name, tick in milliseconds]`. Any number of processes
+   * can run it: a tick is handled at most once.
+   */
+  cronLayer(name: string, options: Cron.CronOptions<A>): Layer.Layer<never, InvalidOption, Tenant>
+}
+
+const timeoutOf = (
+  model: Model.Model,
+  input: Duration.Input | undefined
+): Effect.Effect<number, InvalidOption> => {
+  const millis = input === undefined ? Infinity : Model.millisOf(input)
+  return millis === undefined
+    ? Effect.fail(new InvalidOption({ type: model.type, option: "timeout", problem: "must be a duration" }))
+    : Effect.succeed(millis)
+}
+
+const accept = Effect.fnUntraced(function*(
+  model: Model.Model,
+  options: {
+    readonly maxScheduledTime?: DateTime.DateTime.Input | undefined
+    readonly timeout?: Duration.Input | undefined
+  } = {}
+) {
+  const hub = yield* hubOf(model)
+  const maxScheduledTime = yield* Operations.timeOf(model, "maxScheduledTime", options.maxScheduledTime)
+  const timeoutMillis = yield* timeoutOf(model, options.timeout)
+  yield* startMonitor(hub)
+  return yield* Accept.acceptOne(hub, maxScheduledTime, timeoutMillis)
+})
+
+const subscribe = Effect.fnUntraced(function*(model: Model.Model, id: Tuple.Element) {
+  const hub = yield* hubOf(model)
+  yield* startMonitor(hub)
+  const watcher = yield* Notifier.subscribe(hub, id)
+  const { data, state } = yield* Effect.fromResult(Waiting.changeOf(watcher, watcher.latest))
+  const subscription: Subscription<any> = {
+    [SubscriptionTypeId]: { watcher, end: Notifier.unsubscribe(hub, watcher) },
+    type: model.type,
+    id,
+    state: state as JobState,
+    data
+  }
+  return subscription
+})
+
+const changes = (model: Model.Model, id: Tuple.Element): ReturnType<JobType<any>["changes"]> =>
+  Stream.unwrap(Effect.map(subscribe(model, id), (subscription) => {
+    const { data, id, state, type } = subscription
+    const first: Waiting.Change<any> = { type, id, state, data }
+    return Stream.concat(
+      Stream.succeed(first),
+      Stream.unfold(false, (isOver) =>
+        isOver
+          ? Effect.undefined
+          : Effect.map(wait(subscription), (change) =>
+            Option.isNone(change) ? undefined : [change.value, change.value.state === "removed"] as const))
+    )
+  }))
+
+const cronLayer = (
+  model: Model.Model,
+  name: string,
+  options: Cron.CronOptions<any>
+): Layer.Layer<never, InvalidOption, Tenant> =>
+  Layer.effectDiscard(Effect.gen(function*() {
+    const hub = yield* hubOf(model)
+    const plan = yield* Effect.fromResult(Cron.plan(model, name, options))
+    yield* Effect.forkScoped(Effect.interruptible(Cron.runCron(hub, plan)))
+  }))
+
+/**
+ * Defines the jobs of a type: a string, a number or any other element of a tuple, or a tuple. Nothing is written, and
+ * nothing runs: a definition is a value that creators, workers and onlookers share. One that cannot be used makes every
+ * operation fail with `InvalidOption`.
+ *
+ * **Example** (A job from its creation to its end)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Layer, Option, Schema } from "effect"
+ * import { Jobs, MemoryBackend, Tenant } from "effect-dgen"
+ *
+ * const Greetings = Jobs.make("greetings", { data: Schema.Struct({ name: Schema.String }) })
+ *
+ * const program = Effect.gen(function*() {
+ *   yield* Tenant.transact(Greetings.add("first", { name: "Ada" }))
+ *   const job = Option.getOrThrow(yield* Greetings.accept())
+ *   yield* Tenant.transact(Greetings.finish(job, { name: `${job.data.name} Lovelace` }))
+ *   return yield* Tenant.transact(Greetings.getData("first"))
+ * }).pipe(Effect.provide(Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))))
+ *
+ * await Effect.runPromise(program)
+ * // => { name: "Ada Lovelace" }
+ * ```
+ *
+ * @since 0.1.0
+ * @category constructors
+ */
+export const make = <S extends Schema.Codec<any, any, never, never>>(
+  type: Tuple.Element,
+  options: Options<S>
+): JobType<S["Type"]> => {
+  const model = Model.make(type, options)
+  return {
+    type,
+    add: (id, data, options) => Operations.add(model, id, data, options),
+    remove: (id) => Operations.remove(model, id),
+    resubmit: (id, options) => Operations.resubmit(model, id, options),
+    getData: (id) => Operations.getData(model, id),
+    getState: (id) => Operations.getState(model, id),
+    setTimeout: (timeout) => Settings.setTimeout(model, timeout),
+    getTimeout: Settings.getTimeout(model),
+    pause: Settings.pause(model),
+    resume: Settings.resume(model),
+    isPaused: Settings.isPaused(model),
+    update: (job, data) => Operations.update(model, job, data),
+    updateProgress: (job, change) => Operations.updateProgress(model, job, change),
+    finish: (job, data) => Operations.finish(model, job, data),
+    resubmitJob: (job, options) => Operations.resubmitJob(model, job, options),
+    isResubmitted: (job) => Operations.isResubmitted(model, job),
+    fail: (job, error) => Operations.fail(model, job, error),
+    release: (job) => Operations.release(model, job),
+    counts: Listing.counts(model),
+    list: (options) => Listing.list(model, options),
+    requeueDead: (id) => Operations.requeueDead(model, id),
+    purgeDead: (options) => Listing.purgeDead(model, options),
+    accept: (options) => accept(model, options),
+    subscribe: (id) => subscribe(model, id),
+    changes: (id) => changes(model, id),
+    workerLayer: (handler, options) => Working.workerLayer(model, handler, options),
+    cronLayer: (name, options) => cronLayer(model, name, options)
+  }
+}
+
+/**
+ * Waits for the next change of a subscribed job, or of the first of several that has one: what came since the
+ * subscription, or since the last wait. With `state`, for a change to that state; a job that is in it already, and was
+ * not given by a wait before, is given at once. A removal is always given, and nothing follows it. Succeeds with
+ * `Option.none()` when the timeout has passed, or when nothing can follow. (RFC: `wait/2`)
+ *
+ * Fails with `BackendError` when the tenant's layer has ended, with `UnreadableData` when the job's data does not fit its
+ * schema.
+ *
+ * @since 0.1.0
+ * @category subscriptions
+ */
+export const wait = <A>(
+  subscriptions: Subscription<A> | ReadonlyArray<Subscription<A>>,
+  options: {
+    readonly state?: JobState | "removed" | undefined
+    readonly timeout?: Duration.Input | undefined
+  } = {}
+): Effect.Effect<Option.Option<Waiting.Change<A>>, UnreadableData | InvalidOption | BackendError> =>
+  Effect.suspend(() => {
+    const all: ReadonlyArray<Subscription<A>> = Array.isArray(subscriptions) ? subscriptions : [subscriptions as any]
+    const watchers = all.map((subscription) => subscription[SubscriptionTypeId].watcher)
+    const [first] = watchers
+    if (first === undefined) return Effect.succeedNone
+    return Effect.flatMap(
+      timeoutOf(first.model, options.timeout),
+      (timeoutMillis) => Waiting.wait(watchers, options.state, timeoutMillis)
+    )
+  })
+
+/**
+ * Ends a subscription before its scope does; waits for it end. (RFC: `unsubscribe/1`)
+ *
+ * @since 0.1.0
+ * @category subscriptions
+ */
+export const unsubscribe = (subscription: Subscription<any>): Effect.Effect<void> =>
+  subscription[SubscriptionTypeId].end

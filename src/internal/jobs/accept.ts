@@ -1,0 +1,284 @@
+/**
+ * Taking jobs from the pending queue.
+ *
+ * Owner: the caller's fiber owns its transaction and its claims; claims are given back on every way out.
+ *
+ * 1. Candidates are looked for by snapshot; each that is taken has its row read, so two that take one job conflict, and
+ *    one of them runs again: never do two hold a job.
+ * 2. Of the due jobs the highest priority is taken first, and of these the one that was due first. Fibers of one
+ *    process leave each other's candidates alone. Where processes meet, they choose among the next `spread` ones.
+ * 3. A job whose key has no free place is parked, so that no later look meets it again (see lifecycle.ts, 4).
+ * 4. A job whose data cannot be read is dead, and nobody waits for it.
+ * 5. Who finds nothing waits for the bell, seen in the same transaction as the queue, or for the earliest time at which
+ *    a job will be due: not for a poll.
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Random from "effect/Random"
+import * as Result from "effect/Result"
+import type { KeyValue } from "../../Backend.ts"
+import type { BackendError } from "../../BackendError.ts"
+import { Transaction } from "../../Transaction.ts"
+import * as Tuple from "../../Tuple.ts"
+import * as Keys from "../keys.ts"
+import { transact } from "../transact.ts"
+import type { TransactionState } from "../transactionState.ts"
+import type { Seen } from "./bell.ts"
+import type { Hub } from "./hub.ts"
+import { type Job, makeJob } from "./job.ts"
+import { change, failRun, load, readCounter, start } from "./lifecycle.ts"
+import { decodeData, type Place } from "./model.ts"
+import { release } from "./operations.ts"
+import { readData, type Row } from "./row.ts"
+import * as Settings from "./settings.ts"
+
+/** The fewest rows of the queue that a look reads. */
+const PAGE_ROWS_LIMIT = 16
+
+/** So many jobs one transaction parks at the most; the next look goes on. */
+const PARK_LIMIT = 200
+
+/** Far beyond any time that a job can have. */
+const NEVER = Infinity
+
+export interface Wanted {
+  readonly limit: number
+  /** Jobs due up to here, in milliseconds since 1970; those due now if absent. */
+  readonly maxScheduledTime: number | undefined
+}
+
+export interface Taken {
+  readonly jobs: ReadonlyArray<Job<any>>
+  /** What the bell showed when there was nothing (more) to take. */
+  readonly seen: Seen
+  /** When the next job will be due, `Infinity` if none is known. */
+  readonly nextAt: number
+  /** There may be more to take at once. */
+  readonly isCut: boolean
+  /** How long a holder may be silent. */
+  readonly timeoutMillis: number
+}
+
+/** The candidates of one look, and where it stopped. */
+class Search {
+  readonly jobs: Array<Job<any>> = []
+  nextAt = NEVER
+  parked = 0
+  readonly place: Place
+  readonly hub: Hub
+  /** What this transaction has claimed so far. */
+  readonly claimed: Array<string>
+  /** So many candidates are passed over at first. */
+  skip: number
+
+  constructor(place: Place, hub: Hub, claimed: Array<string>, skip: number) {
+    this.place = place
+    this.hub = hub
+    this.claimed = claimed
+    this.skip = skip
+  }
+
+  /** Whether a key has a free place, counting what this transaction took. */
+  hasPlace(key: Tuple.Element): Effect.Effect<boolean> {
+    const limit = this.place.model.maxRunningPerKey
+    if (limit === Infinity) return Effect.succeed(true)
+    return Effect.map(this.place.state.get(this.place.keys.held(key)), (bytes) => readCounter(bytes) < limit)
+  }
+}
+
+/** The fencing token of a run: the transaction's own number, and the run's place in it. */
+const makeLock = (state: TransactionState, index: number): Uint8Array => {
+  const lock = new Uint8Array(state.operationId.length + 2)
+  lock.set(state.operationId)
+  new DataView(lock.buffer).setUint16(state.operationId.length, index)
+  return lock
+}
+
+const running = ({ keys, state }: Place): Effect.Effect<number> => {
+  const { begin, end } = Tuple.range([], keys.runMoves)
+  return Effect.map(state.getRange(begin, end), (rows) => {
+    let count = 0
+    for (const row of rows) {
+      const [from, to] = Tuple.unpack(row.key, keys.runMoves.length)
+      if (to === "running") count += readCounter(row.value)
+      if (from === "running") count -= readCounter(row.value)
+    }
+    return count
+  })
+}
+
+/** Takes one candidate, parks it, or leaves it. */
+const takeOne = Effect.fnUntraced(function*(search: Search, pendingKey: Uint8Array, id: Tuple.Element) {
+  const { place } = search
+  const row = yield* load(place, id)
+  // the snapshot was older than the row: somebody else was faster
+  if (row === undefined || row.state !== "pending" || row.isParked) return
+  if (!Tuple.equalsBytes(place.keys.pendingJob({ id, ...row }), pendingKey)) return
+  if (row.key !== undefined && !(yield* search.hasPlace(row.key))) {
+    change(place, id, row, { ...row, isParked: true })
+    search.parked++
+    return
+  }
+  const { data } = yield* readData(place.state, place.keys, id, row)
+  const decoded = decodeData(place.model, id, data)
+  if (Result.isFailure(decoded)) {
+    yield* failRun(place, id, row, decoded.failure.message, undefined)
+    return
+  }
+  const lock = makeLock(place.state, search.jobs.length)
+  const started: Row = start(place, id, row, lock)
+  search.jobs.push(makeJob(place.model.type, id, lock, started, decoded.success))
+})
+
+/** Walks the queue, one priority after the other, until enough is taken. */
+const walk = Effect.fnUntraced(function*(search: Search, limit: number, dueAt: number) {
+  const { hub, place: { keys, state } } = search
+  const range = Tuple.range([], keys.pending)
+  const passed: Array<KeyValue> = []
+  let begin = range.begin
+  for (;;) {
+    const wanted = Math.max(PAGE_ROWS_LIMIT, limit - search.jobs.length + hub.spread + hub.claims.size) + 1
+    const page = yield* state.getRange(begin, range.end, { limit: wanted, snapshot: true })
+    let jump: Uint8Array | undefined
+    for (const row of page) {
+      const { id, priority, scheduledAt } = keys.placeOf(row.key)
+      if (scheduledAt > dueAt) {
+        search.nextAt = Math.min(search.nextAt, scheduledAt)
+        jump = keys.pendingBelow(priority)
+        break
+      }
+      const text = Keys.toText(row.key)
+      if (hub.claims.has(text)) continue
+      if (search.skip > 0) {
+        search.skip--
+        passed.push(row)
+        continue
+      }
+      yield* claim(search, text, row.key, id)
+      if (search.jobs.length >= limit || search.parked >= PARK_LIMIT) return true
+    }
+    if (jump === undefined && page.length < wanted) break
+    begin = jump ?? Keys.next(page.at(-1)!.key)
+  }
+  // fewer were there than the choice allowed for
+  for (const row of passed) {
+    if (search.jobs.length >= limit) return true
+    const text = Keys.toText(row.key)
+    if (!hub.claims.has(text)) yield* claim(search, text, row.key, keys.placeOf(row.key).id)
+  }
+  return search.jobs.length >= limit
+})
+
+const claim = (search: Search, text: string, key: Uint8Array, id: Tuple.Element): Effect.Effect<void> => {
+  search.hub.claims.add(text)
+  search.claimed.push(text)
+  return takeOne(search, key, id)
+}
+
+/** The step of a transaction that takes jobs. `claimed` is given back by whoever runs the transaction. */
+export const take = Effect.fnUntraced(function*(
+  hub: Hub,
+  state: TransactionState,
+  wanted: Wanted,
+  claimed: Array<string>
+): Effect.fn.Return<Taken> {
+  const place: Place = { model: hub.model, state, keys: hub.keys }
+  const see = hub.pending.see()
+  const [settings, bell] = yield* Effect.all([
+    Settings.read(place),
+    state.get(hub.keys.pendingBell, true)
+  ], { concurrency: "unbounded" })
+  const { timeoutMillis } = settings
+  const none: Taken = { jobs: [], seen: see(bell), nextAt: NEVER, isCut: false, timeoutMillis }
+  if (settings.isPaused) return none
+  const { maxRunning } = hub.model
+  const free = maxRunning === Infinity ? wanted.limit : Math.min(wanted.limit, maxRunning - (yield* running(place)))
+  if (free <= 0) return none
+  const skip = hub.spread === 0 ? 0 : yield* Random.nextIntBetween(0, hub.spread)
+  const search = new Search(place, hub, claimed, skip)
+  const isCut = yield* walk(search, free, wanted.maxScheduledTime ?? state.timeMillis)
+  // a fixed limit does not move with the clock: what lies beyond it never becomes due
+  const nextAt = wanted.maxScheduledTime === undefined ? search.nextAt : NEVER
+  return { ...none, jobs: search.jobs, nextAt, isCut }
+})
+
+/** Gives claims back. Who left one alone that was not taken is told to look again. */
+export const unclaim = (hub: Hub, claimed: Array<string>, wereTaken: boolean): void => {
+  if (claimed.length === 0) return
+  for (const text of claimed) hub.claims.delete(text)
+  claimed.length = 0
+  if (!wereTaken) hub.pending.wakeAll()
+}
+
+/** Runs a transaction that takes jobs, besides what else `body` does in it. */
+export const taking = <A>(
+  hub: Hub,
+  body: (state: TransactionState, claimed: Array<string>) => Effect.Effect<A>,
+  accepted: (value: A) => void
+): Effect.Effect<A, BackendError> =>
+  Effect.suspend(() => {
+    const claimed: Array<string> = []
+    let wasRetried = false
+    const run = Effect.flatMap(Transaction, (state) => {
+      unclaim(hub, claimed, true)
+      return body(state, claimed)
+    })
+    return Effect.onExit(
+      transact(hub.tenant, run, {
+        accepted,
+        retried: (error) => {
+          if (error.reason._tag !== "Conflict") return
+          wasRetried = true
+          hub.conflicted()
+        }
+      }),
+      (exit) =>
+        Effect.sync(() => {
+          unclaim(hub, claimed, exit._tag === "Success")
+          if (exit._tag === "Success" && !wasRetried) hub.succeeded()
+        })
+    )
+  })
+
+/** Waits until a look can find what the last one did not (5). */
+export const waitForMore = (hub: Hub, { nextAt, seen }: Taken): Effect.Effect<void> =>
+  nextAt === NEVER
+    ? hub.pending.changed(seen)
+    : Effect.flatMap(Clock.currentTimeMillis, (now) =>
+      Effect.asVoid(Effect.timeoutOption(hub.pending.changed(seen), Math.max(0, nextAt - now))))
+
+/** One look for one job. A job that was taken for a caller who is gone meanwhile is handed back. */
+const lookForOne = (hub: Hub, maxScheduledTime: number | undefined): Effect.Effect<Taken, BackendError> =>
+  Effect.suspend(() => {
+    let taken: ReadonlyArray<Job<any>> = []
+    return Effect.onInterrupt(
+      taking(
+        hub,
+        (state, claimed) => take(hub, state, { limit: 1, maxScheduledTime }, claimed),
+        (value) => {
+          taken = value.jobs
+        }
+      ),
+      () => Effect.forEach(taken, (job) => Effect.ignore(transact(hub.tenant, release(hub.model, job))))
+    )
+  })
+
+/** Takes one job, waiting for one until the time limit is over; a look that began is not cut short by it. */
+export const acceptOne = Effect.fnUntraced(function*(
+  hub: Hub,
+  maxScheduledTime: number | undefined,
+  timeoutMillis: number
+): Effect.fn.Return<Option.Option<Job<any>>, BackendError> {
+  const clock = yield* Clock.Clock
+  const deadline = clock.currentTimeMillisUnsafe() + timeoutMillis
+  for (;;) {
+    const taken = yield* lookForOne(hub, maxScheduledTime)
+    if (taken.jobs.length > 0) return Option.some(taken.jobs[0]!)
+    const left = deadline - clock.currentTimeMillisUnsafe()
+    if (left <= 0) return Option.none()
+    if (taken.isCut) continue
+    const more = waitForMore(hub, taken)
+    yield* left === Infinity ? more : Effect.timeoutOption(more, left)
+  }
+})

@@ -1,0 +1,84 @@
+/**
+ * What the fibers of one process share about the jobs of one type in one tenant layer: the bells, which candidates
+ * somebody here is about to take, how far apart to look for them, and the background fibers.
+ *
+ * Owner: the tenant layer, whose scope its fibers live in; made at the first use.
+ */
+import * as Effect from "effect/Effect"
+import type * as Fiber from "effect/Fiber"
+import { Tenant } from "../../Tenant.ts"
+import { Bell } from "./bell.ts"
+import type { InvalidOption } from "./errors.ts"
+import type { JobKeys } from "./layout.ts"
+import { keysOf, type Model } from "./model.ts"
+
+/** Processes that meet at the head of the queue spread over so many due jobs at the most. */
+const SPREAD_LIMIT = 64
+
+export class Hub {
+  readonly tenant: Tenant["Service"]
+  readonly model: Model
+  readonly keys: JobKeys
+  readonly pending: Bell
+  readonly changed: Bell
+  readonly revoked: Bell
+  /** Pending keys that a transaction of this process is about to take: others here leave them alone. */
+  readonly claims = new Set<string>()
+  /** Among so many jobs beyond the first a candidate is chosen: grows with conflicts, shrinks without them. */
+  spread = 0
+  readonly #background = new Map<string, Fiber.Fiber<unknown, unknown>>()
+
+  constructor(tenant: Tenant["Service"], model: Model) {
+    this.tenant = tenant
+    this.model = model
+    this.keys = keysOf(tenant.prefix, model.type)
+    this.pending = new Bell(tenant, tenant.scope, this.keys.pendingBell)
+    this.changed = new Bell(tenant, tenant.scope, this.keys.changedBell)
+    this.revoked = new Bell(tenant, tenant.scope, this.keys.revokedBell)
+  }
+
+  /** Somebody else took a job that this process wanted. */
+  conflicted(): void {
+    this.spread = Math.min(SPREAD_LIMIT, Math.max(2, this.spread * 2))
+  }
+
+  /** Jobs were taken at the first try. */
+  succeeded(): void {
+    this.spread = Math.floor(this.spread / 2)
+  }
+
+  /** Starts a fiber of this name in the tenant's scope, unless it runs already; `ended` is told of its end. */
+  background(name: string, effect: Effect.Effect<unknown>, ended?: () => void): Effect.Effect<void> {
+    return Effect.suspend(() => {
+      if (this.#background.has(name)) return Effect.void
+      const forked = Effect.forkIn(Effect.interruptible(effect), this.tenant.scope)
+      return Effect.map(forked, (fiber) => {
+        this.#background.set(name, fiber)
+        // also when the scope ends before the fiber has taken its first step
+        fiber.addObserver(() => {
+          this.#background.delete(name)
+          ended?.()
+        })
+      })
+    })
+  }
+}
+
+const hubs = new WeakMap<Tenant["Service"], Map<Model, Hub>>()
+
+/** The hub of a type in the tenant at hand. */
+export const hubOf = (model: Model): Effect.Effect<Hub, InvalidOption, Tenant> =>
+  Effect.flatMap(Tenant, (tenant) => {
+    if (model.problem !== undefined) return Effect.fail(model.problem)
+    let byModel = hubs.get(tenant)
+    if (byModel === undefined) {
+      byModel = new Map()
+      hubs.set(tenant, byModel)
+    }
+    let hub = byModel.get(model)
+    if (hub === undefined) {
+      hub = new Hub(tenant, model)
+      byModel.set(model, hub)
+    }
+    return Effect.succeed(hub)
+  })

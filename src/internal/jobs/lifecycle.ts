@@ -1,0 +1,297 @@
+/**
+ * The states of a job and the changes between them, as steps of a transaction. The store's indexes follow from the row
+ * alone: `change` brings them from one row to another, and nothing else writes them.
+ *
+ * 1. A pending job lies in the pending queue or, while its key has no place, among the parked ones of the key. A
+ *    running job has a lock and an activity entry, and holds a place of its key. A finished or dead job lies in `ended`.
+ * 2. Every write of a holder reads the row and compares the lock first (rule J2): what a holder that lost its job tries
+ *    to write is not there.
+ * 3. An operation that fails has written nothing, so that a transaction may go on after it.
+ * 4. Whatever takes a job of a key out of the pending queue or out of running, but for `accept` itself, brings one
+ *    parked job of the key back into the queue; `accept` parks it again if there is no place.
+ * 5. The bell "pending" rings when a job enters the queue or a place becomes free, "changed" when a subscriber could see
+ *    a difference, "revoked" when a running job is taken from its holder.
+ */
+import * as Effect from "effect/Effect"
+import * as Tuple from "../../Tuple.ts"
+import type { TransactionState } from "../transactionState.ts"
+import { Halt } from "./errors.ts"
+import type { JobKeys, State } from "./layout.ts"
+import type { Place } from "./model.ts"
+import { bodyOf, decode, readData, type Row, writeRow } from "./row.ts"
+import { touchedOf } from "./touched.ts"
+
+const amount = (value: number): Uint8Array => {
+  const bytes = new Uint8Array(8)
+  new DataView(bytes.buffer).setBigInt64(0, BigInt(value), true)
+  return bytes
+}
+
+const PLUS_ONE = amount(1)
+const MINUS_ONE = amount(-1)
+
+/** A counter of the store. */
+export const readCounter = (bytes: Uint8Array | undefined): number =>
+  bytes === undefined || bytes.length !== 8
+    ? 0
+    : Number(new DataView(bytes.buffer, bytes.byteOffset).getBigInt64(0, true))
+
+/** The row of a job. One that runs is prepared for whatever happens to it. */
+export const load = ({ keys, state }: Place, id: Tuple.Element): Effect.Effect<Row | undefined> =>
+  Effect.flatMap(state.get(keys.job(id)), (bytes) => {
+    if (bytes === undefined) return Effect.undefined
+    const row = decode(bytes)
+    return row.state === "running" ? Effect.as(touchedOf(state).prepare(keys, id), row) : Effect.succeed(row)
+  })
+
+/** The row of a job that its caller holds, or the refusal (2). */
+export const loadHeld = (place: Place, id: Tuple.Element, lock: Uint8Array): Effect.Effect<Row, Halt> =>
+  Effect.flatMap(
+    load(place, id),
+    (row) =>
+      row !== undefined && row.state === "running" && row.lock !== undefined && Tuple.equalsBytes(row.lock, lock)
+        ? Effect.succeed(row)
+        : Effect.fail(new Halt({ type: place.model.type, id }))
+  )
+
+const leave = (state: TransactionState, keys: JobKeys, id: Tuple.Element, row: Row): void => {
+  switch (row.state) {
+    case "pending":
+      return state.clear(row.isParked ? keys.parkedJob(row.key!, { id, ...row }) : keys.pendingJob({ id, ...row }))
+    case "running":
+      touchedOf(state).mark(keys, id, false)
+      if (row.key !== undefined) state.add(keys.held(row.key), MINUS_ONE)
+      return
+    default:
+      return state.clear(keys.endedJob(row.state, row.endedAt, id))
+  }
+}
+
+const enter = (state: TransactionState, keys: JobKeys, id: Tuple.Element, row: Row): void => {
+  switch (row.state) {
+    case "pending":
+      if (row.isParked) return state.set(keys.parkedJob(row.key!, { id, ...row }), EMPTY)
+      touchedOf(state).ring(keys.pendingBell)
+      return state.set(keys.pendingJob({ id, ...row }), EMPTY)
+    case "running":
+      touchedOf(state).mark(keys, id, true)
+      if (row.key !== undefined) state.add(keys.held(row.key), PLUS_ONE)
+      return
+    default:
+      return state.set(keys.endedJob(row.state, row.endedAt, id), EMPTY)
+  }
+}
+
+const EMPTY = new Uint8Array(0)
+
+const samePlace = (a: Row, b: Row): boolean =>
+  a.state === b.state && (a.state === "running" ||
+    (a.state === "pending" && a.priority === b.priority && a.scheduledAt === b.scheduledAt &&
+      a.isParked === b.isParked))
+
+/** Brings a job from one row to another, with all that follows from it (1, 5). */
+export const change = (
+  { keys, model, state }: Place,
+  id: Tuple.Element,
+  before: Row | undefined,
+  after: Row | undefined
+): void => {
+  const stays = before !== undefined && after !== undefined && samePlace(before, after)
+  if (!stays) {
+    if (before !== undefined) leave(state, keys, id, before)
+    if (after !== undefined) enter(state, keys, id, after)
+  }
+  const from = before?.state ?? "none"
+  const to = after?.state ?? "none"
+  if (from !== to) state.add(keys.move(from, to), PLUS_ONE)
+  writeRow(state, keys, id, before, after)
+  // nobody can wait for changes of a job that was not there
+  if (before !== undefined && before.revision !== after?.revision) touchedOf(state).ring(keys.changedBell)
+  if (from === "running" && to !== "running" && model.maxRunning !== Infinity) touchedOf(state).ring(keys.pendingBell)
+}
+
+/** The same, and a parked job of the key gets its chance (4). */
+export const changeAndUnpark = (
+  place: Place,
+  id: Tuple.Element,
+  before: Row,
+  after: Row | undefined
+): Effect.Effect<void> => {
+  change(place, id, before, after)
+  return before.key === undefined ? Effect.void : unpark(place, before.key)
+}
+
+/** The first parked job of a key goes back into the queue. */
+const unpark = (place: Place, key: Tuple.Element): Effect.Effect<void> => {
+  const { keys, state } = place
+  const { begin, end } = keys.parkedOf(key)
+  return Effect.flatMap(state.getRange(begin, end, { limit: 1 }), ([first]) => {
+    if (first === undefined) return Effect.void
+    const id = keys.lastOf(first.key, keys.parked)
+    return Effect.map(load(place, id), (row) => {
+      if (row?.isParked === true) change(place, id, row, { ...row, isParked: false })
+    })
+  })
+}
+
+const next = (row: Row): Pick<Row, "revision"> => ({ revision: row.revision + 1 })
+
+/** A row in which nobody holds the job. */
+const released = (row: Row, state: State): Row => ({ ...row, ...next(row), state, lock: undefined, isParked: false })
+
+/** What a new job's row says. */
+export const newRow = (options: {
+  readonly data: Uint8Array
+  readonly priority: number
+  readonly scheduledAt: number
+  readonly key: Tuple.Element | undefined
+  readonly addedAt: number
+}): Row => ({
+  state: "pending",
+  lock: undefined,
+  priority: options.priority,
+  scheduledAt: options.scheduledAt,
+  isParked: false,
+  resubmit: undefined,
+  attempts: 0,
+  key: options.key,
+  addedAt: options.addedAt,
+  endedAt: 0,
+  revision: 0,
+  error: "",
+  body: bodyOf(options.data)
+})
+
+/** A job begins to run. */
+export const start = (place: Place, id: Tuple.Element, row: Row, lock: Uint8Array): Row => {
+  const running: Row = { ...row, ...next(row), state: "running", lock, attempts: row.attempts + 1 }
+  change(place, id, row, running)
+  return running
+}
+
+/** A sign of life, with or without new data for this run. */
+export const renew = (
+  place: Place,
+  id: Tuple.Element,
+  row: Row,
+  data: Uint8Array | undefined
+): Effect.Effect<Row> => {
+  touchedOf(place.state).mark(place.keys, id, true)
+  if (data === undefined) return Effect.succeed(row)
+  return Effect.map(row.body.nextBytes === -1 ? NO_NEXT : readData(place.state, place.keys, id, row), (stored) => {
+    const after = { ...row, ...next(row), body: bodyOf(data, stored.next) }
+    change(place, id, row, after)
+    return after
+  })
+}
+
+const NO_NEXT = Effect.succeed({ next: undefined as Uint8Array | undefined })
+
+/** The run that a resubmission asked for while the job ran, with its data and its time. */
+const nextRun = (place: Place, id: Tuple.Element, row: Row, data: Uint8Array | undefined): Effect.Effect<Row> =>
+  Effect.map(
+    data !== undefined && row.body.nextBytes === -1 ? NO_NEXT : readData(place.state, place.keys, id, row),
+    (stored) => ({
+      ...released(row, "pending"),
+      scheduledAt: row.resubmit?.scheduledAt ?? row.scheduledAt,
+      resubmit: undefined,
+      attempts: 0,
+      error: "",
+      body: stored.next !== undefined ? bodyOf(stored.next) : data !== undefined ? bodyOf(data) : row.body
+    })
+  )
+
+/** A run has ended well. Succeeds with the state that the job is in now; without one, it is gone. */
+export const complete = (
+  place: Place,
+  id: Tuple.Element,
+  row: Row,
+  data: Uint8Array | undefined
+): Effect.Effect<State | undefined> => {
+  const { model, state } = place
+  if (row.resubmit !== undefined) {
+    return Effect.flatMap(
+      nextRun(place, id, row, data),
+      (after) => Effect.as(changeAndUnpark(place, id, row, after), "pending" as const)
+    )
+  }
+  const after: Row | undefined = model.retentionMillis === 0 ? undefined : {
+    ...released(row, "finished"),
+    endedAt: state.timeMillis,
+    error: "",
+    body: data === undefined ? row.body : bodyOf(data)
+  }
+  return Effect.as(changeAndUnpark(place, id, row, after), after?.state)
+}
+
+/** A run has failed: the job waits for its next attempt at this time, or is dead when there is none. */
+export const failRun = (
+  place: Place,
+  id: Tuple.Element,
+  row: Row,
+  error: string,
+  nextAt: number | undefined
+): Effect.Effect<State> => {
+  if (nextAt !== undefined) {
+    const after = { ...released(row, "pending"), scheduledAt: nextAt, error }
+    return Effect.as(changeAndUnpark(place, id, row, after), "pending" as const)
+  }
+  // whoever resubmitted it asked for another run, however this one ended
+  const ended: Effect.Effect<Row> = row.resubmit !== undefined
+    ? nextRun(place, id, row, undefined)
+    : Effect.succeed({ ...released(row, "dead"), endedAt: place.state.timeMillis, error })
+  return Effect.flatMap(ended, (after) => Effect.as(changeAndUnpark(place, id, row, after), after.state))
+}
+
+/** A holder gives its job back: it is pending at once, and the attempt does not count. */
+export const handBack = (place: Place, id: Tuple.Element, row: Row): Effect.Effect<void> =>
+  changeAndUnpark(place, id, row, { ...released(row, "pending"), attempts: Math.max(0, row.attempts - 1) })
+
+/** A holder was silent for too long: the attempt counts, the job is pending at once if it has another one. */
+export const expire = (place: Place, id: Tuple.Element, row: Row, hasNext: boolean): Effect.Effect<State> => {
+  touchedOf(place.state).ring(place.keys.revokedBell)
+  const error = `its holder gave no sign of life for the type's timeout (attempt ${row.attempts})`
+  return failRun(place, id, row, error, hasNext ? row.scheduledAt : undefined)
+}
+
+/** A job is gone, whoever holds it. */
+export const removeJob = (place: Place, id: Tuple.Element, row: Row): Effect.Effect<void> => {
+  if (row.state === "running") touchedOf(place.state).ring(place.keys.revokedBell)
+  return changeAndUnpark(place, id, row, undefined)
+}
+
+/** Another run is asked for: at once or at its time if the job does not run, after this run if it does (rule J5). */
+export const askAgain = (
+  place: Place,
+  id: Tuple.Element,
+  row: Row,
+  options: { readonly scheduledAt: number | undefined; readonly data: Uint8Array | undefined }
+): Effect.Effect<Row> => {
+  const { data, scheduledAt } = options
+  if (row.state === "running") {
+    return Effect.map(
+      data === undefined ? Effect.undefined : readData(place.state, place.keys, id, row),
+      (stored) => {
+        const after: Row = {
+          ...row,
+          resubmit: { scheduledAt: scheduledAt ?? row.resubmit?.scheduledAt },
+          body: stored === undefined ? row.body : bodyOf(stored.data, data)
+        }
+        change(place, id, row, after)
+        return after
+      }
+    )
+  }
+  const isPending = row.state === "pending"
+  if (isPending && scheduledAt === undefined && data === undefined) return Effect.succeed(row)
+  const after: Row = {
+    ...released(row, "pending"),
+    isParked: isPending && row.isParked && (scheduledAt ?? row.scheduledAt) === row.scheduledAt,
+    scheduledAt: scheduledAt ?? (isPending ? row.scheduledAt : place.state.timeMillis),
+    attempts: isPending ? row.attempts : 0,
+    endedAt: 0,
+    error: isPending ? row.error : "",
+    body: data === undefined ? row.body : bodyOf(data)
+  }
+  return Effect.as(changeAndUnpark(place, id, row, after), after)
+}

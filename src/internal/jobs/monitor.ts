@@ -1,0 +1,197 @@
+/**
+ * The activity monitor: jobs whose holder went silent for the type's timeout are pending again (rule J3); finished jobs
+ * that have stayed for their retention are removed.
+ *
+ * Owner: one fiber a type and tenant layer, started by whoever processes or watches the type, in the tenant's scope.
+ *
+ * 1. No two clocks are compared. The monitor notes the newest activity entry and its own time. When the timeout has
+ *    passed on its own clock, every entry up to the noted one belongs to a holder that was silent for that long: a sign
+ *    of life would have moved it.
+ * 2. Notes are made every quarter of the timeout, so that a dead holder is found within about one and a half. While
+ *    nothing runs the monitor waits for a change.
+ * 3. A pass is bounded in jobs and in bytes; one that fails is repeated, smaller. A note is dropped only when a pass
+ *    finds nothing left of it.
+ * 4. A pass reads row and `seq` of each job, so that a sign of life that commits meanwhile wins.
+ * 5. Several monitors do the same work in turn: their rhythm has a jitter, and who comes second finds nothing.
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Random from "effect/Random"
+import type { BackendError } from "../../BackendError.ts"
+import { Transaction } from "../../Transaction.ts"
+import * as Tuple from "../../Tuple.ts"
+import * as Keys from "../keys.ts"
+import { transact } from "../transact.ts"
+import type { Seen } from "./bell.ts"
+import { render } from "./errors.ts"
+import type { Hub } from "./hub.ts"
+import { STAMP_BYTES } from "./layout.ts"
+import { expire, load, removeJob } from "./lifecycle.ts"
+import { type Place, retryDelay } from "./model.ts"
+import * as Settings from "./settings.ts"
+import { touchedOf } from "./touched.ts"
+
+/** Jobs that one transaction gives back or removes at the most. */
+const PASS_JOBS_LIMIT = 500
+
+/** A pass ends early when its transaction has so many bytes: far from the store's limit. */
+const PASS_BYTES_LIMIT = 2_000_000
+
+/** After a failed pass the next one waits for so long. */
+const PAUSE_MILLIS = 250
+
+const NOTES_PER_TIMEOUT = 4
+
+/** Notes of a type whose timeout was made longer pile up to here. */
+const NOTES_LIMIT = 1_000
+
+interface Note {
+  readonly stamp: Uint8Array
+  readonly atMillis: number
+}
+
+interface Look {
+  readonly timeoutMillis: number
+  /** The newest activity entry; `undefined` when nothing runs. */
+  readonly stamp: Uint8Array | undefined
+  /** When the next finished job has stayed long enough; `Infinity` when there is none. */
+  readonly removalAt: number
+  readonly seen: Seen
+}
+
+const look = (hub: Hub): Effect.Effect<Look, BackendError> =>
+  Effect.suspend(() => {
+    const { changed, keys, model } = hub
+    const see = changed.see()
+    const finished = keys.endedOf("finished")
+    const body = Effect.flatMap(Transaction, (state) =>
+      Effect.gen(function*() {
+        const bell = yield* state.get(keys.changedBell, true)
+        const { timeoutMillis } = yield* Settings.read({ model, state, keys })
+        const end = Tuple.strinc(keys.activity)
+        const [newest] = yield* state.getRange(keys.activity, end, { limit: 1, reverse: true, snapshot: true })
+        const [oldest] = model.retentionMillis === Infinity
+          ? []
+          : yield* state.getRange(finished.begin, finished.end, { limit: 1, snapshot: true })
+        return {
+          timeoutMillis,
+          stamp: newest?.key.slice(keys.activity.length),
+          removalAt: oldest === undefined ? Infinity : keys.endedAt(oldest.key) + model.retentionMillis,
+          seen: see(bell)
+        }
+      }))
+    return transact(hub.tenant, body)
+  })
+
+/** A step of a sweep: does its work for at most so many rows of a range, behind `skip` others; gives their number. */
+type Pass = (place: Place, limit: number, skip: number) => Effect.Effect<number>
+
+const expirePass = (upTo: Uint8Array): Pass => (place, limit, skip) =>
+  Effect.gen(function*() {
+    const { keys, model, state } = place
+    const end = Keys.next(keys.activityEntry(upTo))
+    const rows = yield* state.getRange(keys.activity, end, { limit: skip + limit, snapshot: true })
+    let count = 0
+    for (const entry of rows.slice(skip)) {
+      const id = Tuple.unpack(entry.value)[0]!
+      const row = yield* load(place, id)
+      const stamp = entry.key.subarray(entry.key.length - STAMP_BYTES)
+      const stored = touchedOf(state).storedEntry(keys, id)
+      if (row?.state === "running" && stored !== undefined && Tuple.equalsBytes(stored, stamp)) {
+        const silent = new Error(`job ${render(id)}: its holder gave no sign of life`)
+        const delay = yield* retryDelay(model, row.attempts, state.timeMillis, silent)
+        yield* expire(place, id, row, delay !== undefined)
+      } else state.clear(entry.key)
+      count++
+      if (state.size > PASS_BYTES_LIMIT) break
+    }
+    return count
+  })
+
+const retentionPass: Pass = (place, limit, skip) =>
+  Effect.gen(function*() {
+    const { keys, model, state } = place
+    const { begin } = keys.endedOf("finished")
+    const end = keys.endedBefore("finished", Math.floor(state.timeMillis - model.retentionMillis))
+    const rows = yield* state.getRange(begin, end, { limit: skip + limit, snapshot: true })
+    let count = 0
+    for (const entry of rows.slice(skip)) {
+      const id = keys.lastOf(entry.key, keys.ended)
+      const row = yield* load(place, id)
+      if (row?.state === "finished" && Tuple.equalsBytes(keys.endedJob("finished", row.endedAt, id), entry.key)) {
+        yield* removeJob(place, id, row)
+      } else state.clear(entry.key)
+      count++
+      if (state.size > PASS_BYTES_LIMIT) break
+    }
+    return count
+  })
+
+/** Repeats a pass until it finds nothing (3). A row that always fails is passed over, so that others are not held up. */
+const sweep = Effect.fnUntraced(function*(hub: Hub, pass: Pass) {
+  let limit = PASS_JOBS_LIMIT
+  let skip = 0
+  for (;;) {
+    const body = Effect.flatMap(
+      Transaction,
+      (state) => pass({ model: hub.model, state, keys: hub.keys }, limit, skip)
+    )
+    const exit = yield* Effect.exit(transact(hub.tenant, body))
+    if (Exit.isSuccess(exit)) {
+      if (exit.value === 0) return
+      continue
+    }
+    const error = exit.cause.reasons.find((reason) => reason._tag === "Fail")?.error
+    if (limit === 1 && error?.isRetryable !== true) skip++
+    limit = Math.max(1, Math.floor(limit / 2))
+    yield* Effect.logWarning(
+      `jobs of type ${render(hub.model.type)}: a pass of the monitor failed, repeating it with ${limit} jobs`,
+      exit.cause
+    )
+    yield* Effect.sleep(PAUSE_MILLIS)
+  }
+})
+
+/** One turn, and the rest after it. */
+const turn = Effect.fnUntraced(function*(hub: Hub, notes: Array<Note>): Effect.fn.Return<void, BackendError> {
+  const { removalAt, seen, stamp, timeoutMillis } = yield* look(hub)
+  const now = yield* Clock.currentTimeMillis
+  const latest = notes.at(-1)
+  if (stamp !== undefined && (latest === undefined || Tuple.compareBytes(stamp, latest.stamp) > 0)) {
+    if (notes.length < NOTES_LIMIT) notes.push({ stamp, atMillis: now })
+  }
+  let ripe = 0
+  while (ripe < notes.length && now - notes[ripe]!.atMillis >= timeoutMillis) ripe++
+  if (ripe > 0) {
+    yield* sweep(hub, expirePass(notes[ripe - 1]!.stamp))
+    notes.splice(0, ripe)
+  }
+  if (removalAt <= now) yield* sweep(hub, retentionPass)
+  // nothing runs: nothing can become stale before something changes
+  if (stamp === undefined && removalAt > now) {
+    notes.length = 0
+    const change = hub.changed.changed(seen)
+    yield* removalAt === Infinity ? change : Effect.timeoutOption(change, removalAt - now)
+  }
+  const rest = (yield* Random.nextBetween(0.8, 1)) * timeoutMillis / NOTES_PER_TIMEOUT
+  const oldest = notes[0]
+  yield* Effect.sleep(
+    oldest === undefined ? rest : Math.min(rest, Math.max(0, oldest.atMillis + timeoutMillis - now))
+  )
+})
+
+/** Starts the monitor of a type, unless it runs. */
+export const startMonitor = (hub: Hub): Effect.Effect<void> =>
+  hub.background(
+    "monitor",
+    Effect.suspend(() => {
+      const notes: Array<Note> = []
+      const step = Effect.catchCause(turn(hub, notes), (cause) =>
+        Effect.andThen(
+          Effect.logWarning(`jobs of type ${render(hub.model.type)}: the monitor failed, trying again`, cause),
+          Effect.sleep(PAUSE_MILLIS)
+        ))
+      return Effect.forever(step)
+    })
+  )

@@ -1,0 +1,97 @@
+/**
+ * What a transaction does to running jobs and to those who wait, kept until the transaction's end: what carries a
+ * versionstamp cannot be read again in the same transaction (rule R4), and a bell is rung once however much happened.
+ *
+ * Owner: one a try of a transaction, dropped with it.
+ *
+ * 1. A running job has exactly one activity entry, and `seq` names it; nobody else has one.
+ * 2. `stored` is what the store held before this transaction, whatever the transaction does.
+ */
+import * as Effect from "effect/Effect"
+import type * as Tuple from "../../Tuple.ts"
+import * as Keys from "../keys.ts"
+import type { TransactionState } from "../transactionState.ts"
+import { signalKey } from "../watching.ts"
+import { type JobKeys, STAMP_BYTES } from "./layout.ts"
+
+interface Seq {
+  readonly keys: JobKeys
+  readonly id: Tuple.Element
+  readonly stored: Uint8Array | undefined
+  isRunning: boolean
+}
+
+const ONE = Uint8Array.of(1, 0, 0, 0, 0, 0, 0, 0)
+
+/** Versionstamps have ten bytes; the last two of an entry are the place within the commit. */
+const USER_VERSION_POSITION = 10
+
+export class Touched {
+  readonly #state: TransactionState
+  readonly #seqs = new Map<string, Seq>()
+  readonly #bells = new Map<string, Uint8Array>()
+
+  constructor(state: TransactionState) {
+    this.#state = state
+    state.beforeCommit.push(() => this.#write())
+  }
+
+  /** Reads which activity entry a running job has, before anything is done to the job. */
+  prepare(keys: JobKeys, id: Tuple.Element): Effect.Effect<void> {
+    const key = keys.seq(id)
+    const text = Keys.toText(key)
+    if (this.#seqs.has(text)) return Effect.void
+    return Effect.map(this.#state.get(key), (stored) => {
+      this.#seqs.set(text, { keys, id, stored, isRunning: true })
+    })
+  }
+
+  /** The activity entry that a prepared job had before this transaction. */
+  storedEntry(keys: JobKeys, id: Tuple.Element): Uint8Array | undefined {
+    return this.#seqs.get(Keys.toText(keys.seq(id)))?.stored
+  }
+
+  /** A job begins to run, shows a sign of life, or ends to run. One that runs already was prepared. */
+  mark(keys: JobKeys, id: Tuple.Element, isRunning: boolean): void {
+    const text = Keys.toText(keys.seq(id))
+    const seq = this.#seqs.get(text)
+    if (seq === undefined) this.#seqs.set(text, { keys, id, stored: undefined, isRunning })
+    else seq.isRunning = isRunning
+  }
+
+  ring(bell: Uint8Array): void {
+    this.#bells.set(Keys.toText(bell), bell)
+  }
+
+  #write(): void {
+    const state = this.#state
+    for (const seq of this.#seqs.values()) {
+      if (seq.stored !== undefined) state.clear(seq.keys.activityEntry(seq.stored))
+      if (!seq.isRunning) {
+        if (seq.stored !== undefined) state.clear(seq.keys.seq(seq.id))
+        continue
+      }
+      const stamp = new Uint8Array(STAMP_BYTES).fill(0xff, 0, USER_VERSION_POSITION)
+      new DataView(stamp.buffer).setUint16(USER_VERSION_POSITION, state.nextUserVersion() & 0xffff)
+      const entry = seq.keys.activityEntry(stamp)
+      state.setVersionstampedKey(entry, seq.keys.activity.length, seq.keys.packId(seq.id))
+      state.setVersionstampedValue(seq.keys.seq(seq.id), stamp, 0)
+    }
+    for (const bell of this.#bells.values()) {
+      state.add(bell, ONE)
+      signalKey(state.target, state, bell)
+    }
+  }
+}
+
+const all = new WeakMap<TransactionState, Touched>()
+
+/** The one of a transaction. */
+export const touchedOf = (state: TransactionState): Touched => {
+  let touched = all.get(state)
+  if (touched === undefined) {
+    touched = new Touched(state)
+    all.set(state, touched)
+  }
+  return touched
+}

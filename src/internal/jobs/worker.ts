@@ -1,0 +1,366 @@
+/**
+ * A worker: takes jobs, runs their handlers, keeps their leases, settles them.
+ *
+ * Owner: one a layer. Its loops live in the layer's scope; handlers run in fibers of their own, which nobody has to
+ * await: one that cannot be interrupted does not hold up the layer's end.
+ *
+ * 1. `held` has every job from its taking until its settling is committed; as many as `concurrency` at the most.
+ * 2. One loop settles and takes: what handlers ended with since the last turn, and new jobs for the free places, are
+ *    one transaction. A turn is not interrupted, so nothing that was taken is forgotten.
+ * 3. One beat renews all leases, every third of the timeout. Once the last good beat is older than the timeout, the
+ *    leases are lost, whatever the store would say.
+ * 4. A handler whose lease is lost is interrupted at once: the bell "revoked" tells of removal and expiry, a beat or a
+ *    settling that meets another lock of the rest. Nothing is written for it.
+ * 5. The end of the scope: nothing is taken any more; handlers have the grace period, their leases renewed; then they
+ *    are interrupted; whatever is not settled then is handed back, its attempt not counted (rule J6).
+ */
+import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type * as Fiber from "effect/Fiber"
+import * as Latch from "effect/Latch"
+import * as Metric from "effect/Metric"
+import type { BackendError } from "../../BackendError.ts"
+import { Transaction } from "../../Transaction.ts"
+import { transact } from "../transact.ts"
+import type { TransactionState } from "../transactionState.ts"
+import { take, type Taken, taking, waitForMore } from "./accept.ts"
+import { render } from "./errors.ts"
+import type { Hub } from "./hub.ts"
+import { type Job, lockOf, wasSettledHere } from "./job.ts"
+import { complete, failRun, handBack, loadHeld, renew } from "./lifecycle.ts"
+import { elementText, encodeData, type Place, retryDelay } from "./model.ts"
+import { errorText } from "./operations.ts"
+import type { Row } from "./row.ts"
+import * as Settings from "./settings.ts"
+
+/** Leases that one transaction renews or checks. */
+const BEAT_JOBS_LIMIT = 500
+
+/** Data that one turn settles: far from the limit of a transaction. */
+const SETTLE_BYTES_LIMIT = 2_000_000
+
+/** Jobs that one turn takes. */
+const TAKE_LIMIT = 200
+
+/** After a failed turn or beat the next one waits for so long, at the most. */
+const PAUSE_MILLIS = 250
+
+/** An interrupted handler has so long for its finalizers before its job is handed back without it. */
+const INTERRUPT_LIMIT_MILLIS = 1_000
+
+/** So long the end of the scope waits for the store to take the jobs back. */
+const HAND_BACK_LIMIT_MILLIS = 5_000
+
+const handled = Metric.counter("effect_dgen_jobs_handled", {
+  description: "Jobs that a worker of this process has settled",
+  incremental: true
+})
+
+/** What a worker owes a job when its handler has ended. */
+type Outcome =
+  | { readonly _tag: "Finish"; readonly data: Uint8Array | undefined }
+  | { readonly _tag: "Fail"; readonly failure: unknown; readonly text: string }
+  | { readonly _tag: "HandBack" }
+
+interface Held {
+  readonly job: Job<any>
+  readonly lock: Uint8Array
+  readonly controller: AbortController
+  fiber: Fiber.Fiber<unknown, unknown> | undefined
+  /** Why the worker interrupted the handler, if it did. */
+  interrupted: "lost" | "drained" | undefined
+  isOver: boolean
+}
+
+interface Ended {
+  readonly held: Held
+  readonly outcome: Outcome
+}
+
+/** A handler with all that it needs. */
+export type Run<E> = (job: Job<any>, signal: AbortSignal) => Effect.Effect<unknown, E>
+
+const sizeOf = ({ outcome }: Ended): number => outcome._tag === "Finish" ? outcome.data?.length ?? 0 : 0
+
+export class Worker<E> {
+  readonly #hub: Hub
+  readonly #run: Run<E>
+  readonly #concurrency: number
+  readonly #held = new Map<string, Held>()
+  #ended: Array<Ended> = []
+  #isDraining = false
+  #timeoutMillis: number
+  #lastBeatMillis = 0
+  #settleLimit = Infinity
+  /** Open while there is something for the loop to do besides new jobs. */
+  readonly #work = Latch.makeUnsafe(false)
+  /** Open while jobs are held. */
+  readonly #busy = Latch.makeUnsafe(false)
+  /** Open while none is. */
+  readonly #idle = Latch.makeUnsafe(true)
+
+  constructor(hub: Hub, run: Run<E>, concurrency: number) {
+    this.#hub = hub
+    this.#run = run
+    this.#concurrency = concurrency
+    this.#timeoutMillis = hub.model.timeoutMillis
+  }
+
+  /** Settles and takes, for ever (2). */
+  get loop(): Effect.Effect<never> {
+    const step = Effect.uninterruptible(Effect.exit(this.#turn))
+    return Effect.forever(
+      Effect.flatMap(step, (exit) => Exit.isSuccess(exit) ? exit.value : this.#pause("taking jobs", exit.cause))
+    )
+  }
+
+  /** Renews the leases, for ever (3). */
+  get beats(): Effect.Effect<never> {
+    const rest = Effect.suspend(() => Effect.sleep(this.#timeoutMillis / 3))
+    return Effect.forever(Effect.andThen(
+      Effect.andThen(this.#busy.await, rest),
+      Effect.suspend(() => this.#held.size === 0 ? Effect.void : this.#beat)
+    ))
+  }
+
+  /** Interrupts handlers whose jobs are taken away, for ever (4). */
+  get revocations(): Effect.Effect<never> {
+    const look = Effect.suspend(() => {
+      const see = this.#hub.revoked.see()
+      const bell = transact(
+        this.#hub.tenant,
+        Effect.flatMap(Transaction, (state) => Effect.map(state.get(this.#hub.keys.revokedBell, true), see))
+      )
+      return Effect.tap(bell, () => this.#check(() => Effect.void))
+    })
+    const turn = Effect.andThen(this.#busy.await, Effect.flatMap(look, (seen) => this.#hub.revoked.changed(seen)))
+    return Effect.forever(Effect.catchCause(turn, (cause) => this.#pause("looking for revoked jobs", cause)))
+  }
+
+  /** The end (5). */
+  drain(graceMillis: number): Effect.Effect<void> {
+    return Effect.gen({ self: this }, function*() {
+      this.#isDraining = true
+      this.#work.openUnsafe()
+      yield* Effect.timeoutOption(this.#idle.await, graceMillis)
+      for (const held of this.#held.values()) this.#interrupt(held, "drained")
+      yield* Effect.timeoutOption(this.#idle.await, INTERRUPT_LIMIT_MILLIS)
+      for (const held of this.#held.values()) this.#end(held, { _tag: "HandBack" })
+      yield* Effect.timeoutOption(this.#idle.await, HAND_BACK_LIMIT_MILLIS)
+    })
+  }
+
+  // --- internal ---
+
+  #pause(what: string, cause: Cause.Cause<unknown>): Effect.Effect<void> {
+    return Effect.andThen(
+      Effect.logWarning(`jobs of type ${render(this.#hub.model.type)}: ${what} failed, trying again`, cause),
+      Effect.suspend(() => Effect.sleep(Math.min(PAUSE_MILLIS, this.#timeoutMillis / 6)))
+    )
+  }
+
+  /** One turn; succeeds with what to wait for before the next one. */
+  get #turn(): Effect.Effect<Effect.Effect<void>, BackendError> {
+    return Effect.suspend(() => {
+      this.#work.closeUnsafe()
+      const batch = this.#nextBatch()
+      if (batch.length === 0) this.#settleLimit = Infinity
+      // after a failure the settling is alone, so that what fails is known
+      const free = this.#isDraining || this.#settleLimit === 1
+        ? 0
+        : Math.min(TAKE_LIMIT, this.#concurrency - this.#held.size + batch.length)
+      if (batch.length === 0 && free === 0) return Effect.succeed(this.#work.await)
+      const body = (state: TransactionState, claimed: Array<string>) =>
+        Effect.andThen(
+          this.#settle(state, batch),
+          free === 0
+            ? Effect.undefined
+            : take(this.#hub, state, { limit: free, maxScheduledTime: undefined }, claimed)
+        )
+      return Effect.matchCauseEffect(taking(this.#hub, body, () => {}), {
+        onFailure: (cause) => {
+          this.#ended.unshift(...batch)
+          return this.#failedTurn(batch, cause)
+        },
+        onSuccess: (taken) => this.#committed(batch, taken)
+      })
+    })
+  }
+
+  /** What one transaction settles. */
+  #nextBatch(): Array<Ended> {
+    let bytes = 0
+    let count = 0
+    for (const ended of this.#ended) {
+      bytes += sizeOf(ended)
+      if (count > 0 && (bytes > SETTLE_BYTES_LIMIT || count >= this.#settleLimit)) break
+      count++
+    }
+    return this.#ended.splice(0, count)
+  }
+
+  /** One that always fails must not hold up the others: they are settled one by one, and it is left to its timeout. */
+  #failedTurn(
+    batch: ReadonlyArray<Ended>,
+    cause: Cause.Cause<BackendError>
+  ): Effect.Effect<never, BackendError> {
+    const error = cause.reasons.find((reason) => reason._tag === "Fail")?.error
+    const isTransient = error !== undefined && error.isRetryable
+    if (!isTransient && batch.length === 1 && this.#settleLimit === 1) {
+      this.#ended.shift()
+      this.#forget(batch[0]!.held)
+    }
+    if (!isTransient) this.#settleLimit = 1
+    return Effect.failCause(cause)
+  }
+
+  /** Starts what was taken; succeeds with what to wait for. */
+  #committed(batch: ReadonlyArray<Ended>, taken: Taken | undefined): Effect.Effect<Effect.Effect<void>> {
+    this.#settleLimit = Infinity
+    for (const { held } of batch) this.#forget(held)
+    const counted = batch.length === 0 ? Effect.void : Metric.update(handled, batch.length)
+    if (taken === undefined) return Effect.as(counted, Effect.void)
+    this.#timeoutMillis = taken.timeoutMillis
+    const next = taken.jobs.length > 0 || taken.isCut
+      ? Effect.void
+      : Effect.raceFirst(this.#work.await, waitForMore(this.#hub, taken))
+    return Effect.as(
+      Effect.andThen(counted, Effect.forEach(taken.jobs, (job) => this.#begin(job), { discard: true })),
+      next
+    )
+  }
+
+  #begin(job: Job<any>): Effect.Effect<void> {
+    return Effect.gen({ self: this }, function*() {
+      const held: Held = {
+        job,
+        lock: lockOf(job)!,
+        controller: new AbortController(),
+        fiber: undefined,
+        interrupted: undefined,
+        isOver: false
+      }
+      if (this.#held.size === 0) this.#lastBeatMillis = yield* Clock.currentTimeMillis
+      this.#held.set(elementText(job.id), held)
+      this.#busy.openUnsafe()
+      this.#idle.closeUnsafe()
+      const run = Effect.suspend(() => this.#run(job, held.controller.signal))
+      held.fiber = yield* Effect.forkDetach(Effect.interruptible(run))
+      held.fiber.addObserver((exit) => this.#end(held, this.#outcomeOf(held, exit)))
+    })
+  }
+
+  #outcomeOf(held: Held, exit: Exit.Exit<unknown, unknown>): Outcome {
+    if (Exit.isFailure(exit)) {
+      if (held.interrupted !== undefined) return { _tag: "HandBack" }
+      return { _tag: "Fail", failure: Cause.squash(exit.cause), text: Cause.pretty(exit.cause) }
+    }
+    if (exit.value === undefined) return { _tag: "Finish", data: undefined }
+    const encoded = Effect.runSyncExit(encodeData(this.#hub.model, held.job.id, exit.value))
+    if (Exit.isSuccess(encoded)) return { _tag: "Finish", data: encoded.value }
+    const failure = Cause.squash(encoded.cause)
+    return { _tag: "Fail", failure, text: errorText(failure) }
+  }
+
+  /** The handler has ended, or is given up on. */
+  #end(held: Held, outcome: Outcome): void {
+    if (held.isOver) return
+    held.isOver = true
+    if (held.interrupted === "lost") return this.#forget(held)
+    this.#ended.push({ held, outcome })
+    this.#work.openUnsafe()
+  }
+
+  #forget(held: Held): void {
+    const text = elementText(held.job.id)
+    if (this.#held.get(text) === held) this.#held.delete(text)
+    this.#work.openUnsafe()
+    if (this.#held.size > 0) return
+    this.#busy.closeUnsafe()
+    this.#idle.openUnsafe()
+  }
+
+  #interrupt(held: Held, reason: "lost" | "drained"): void {
+    if (held.isOver || held.interrupted === "lost") return
+    held.interrupted = reason
+    held.controller.abort(new Error(reason === "lost" ? "the lease of the job is lost" : "the worker stops"))
+    held.fiber?.interruptUnsafe()
+    // its place is free at once, however long the handler takes to end
+    if (reason === "lost") this.#end(held, { _tag: "HandBack" })
+  }
+
+  /** Settles what handlers have ended with; a job that somebody else has meanwhile is left alone (4). */
+  #settle(state: TransactionState, batch: ReadonlyArray<Ended>): Effect.Effect<void> {
+    const place: Place = { model: this.#hub.model, state, keys: this.#hub.keys }
+    return Effect.forEach(batch, ({ held: { job, lock }, outcome }) => {
+      const settled = Effect.flatMap(loadHeld(place, job.id, lock), (row): Effect.Effect<unknown> => {
+        switch (outcome._tag) {
+          case "Finish":
+            return complete(place, job.id, row, outcome.data)
+          case "HandBack":
+            return handBack(place, job.id, row)
+          case "Fail":
+            return Effect.flatMap(
+              retryDelay(place.model, row.attempts, state.timeMillis, outcome.failure),
+              (delay) =>
+                failRun(place, job.id, row, outcome.text, delay === undefined ? undefined : state.timeMillis + delay)
+            )
+        }
+      })
+      return Effect.ignore(settled)
+    }, { discard: true })
+  }
+
+  /**
+   * Reads all held jobs and runs `use` on each, some in a transaction; handlers whose job is lost are interrupted. A
+   * handler that has settled its job itself goes on.
+   */
+  #check(use: (place: Place, held: Held, row: Row) => Effect.Effect<unknown>): Effect.Effect<void, BackendError> {
+    return Effect.gen({ self: this }, function*() {
+      const all = Array.from(this.#held.values()).filter((held) => !held.isOver)
+      for (let at = 0; at < all.length; at += BEAT_JOBS_LIMIT) {
+        const part = all.slice(at, at + BEAT_JOBS_LIMIT)
+        const body = Effect.flatMap(Transaction, (state) => {
+          const place: Place = { model: this.#hub.model, state, keys: this.#hub.keys }
+          const looks = Effect.forEach(part, (held) =>
+            Effect.matchEffect(loadHeld(place, held.job.id, held.lock), {
+              onFailure: () => Effect.succeed(held),
+              onSuccess: (row) => Effect.as(use(place, held, row), undefined)
+            }))
+          return Effect.zip(looks, Settings.read(place))
+        })
+        const [looks, settings] = yield* transact(this.#hub.tenant, body)
+        this.#timeoutMillis = settings.timeoutMillis
+        for (const held of looks) if (held !== undefined && !wasSettledHere(held.lock)) this.#interrupt(held, "lost")
+      }
+    })
+  }
+
+  /** Renews all leases, watched over by their time limit (3). */
+  get #beat(): Effect.Effect<void> {
+    const renewed = Effect.gen({ self: this }, function*() {
+      const begun = yield* Clock.currentTimeMillis
+      yield* this.#check((place, held, row) => renew(place, held.job.id, row, undefined))
+      this.#lastBeatMillis = begun
+    })
+    const again = Effect.forever(
+      Effect.flatMap(Effect.exit(renewed), (exit) =>
+        Exit.isSuccess(exit)
+          ? Effect.fail("renewed" as const)
+          : this.#pause("renewing leases", exit.cause))
+    )
+    const lost = Effect.suspend(() => {
+      const left = this.#lastBeatMillis + this.#timeoutMillis
+      return Effect.flatMap(Clock.currentTimeMillis, (now) =>
+        Effect.andThen(
+          Effect.sleep(Math.max(0, left - now)),
+          Effect.sync(() => {
+            for (const held of Array.from(this.#held.values())) this.#interrupt(held, "lost")
+          })
+        ))
+    })
+    return Effect.ignore(Effect.raceFirst(again, lost))
+  }
+}

@@ -1,0 +1,99 @@
+/** Jobs on a store that fails now and then, in each way that running again can help, and in some where it cannot. */
+import { assert, it } from "@effect/vitest"
+import { Deferred, Effect, Layer, Logger, Option, Schema } from "effect"
+import { Backend, BackendError, Jobs, MemoryBackend, Tenant } from "effect-dgen"
+import { describe } from "vitest"
+
+const Data = Schema.Struct({ n: Schema.Number })
+const { transact } = Tenant
+
+type Reason = BackendError.Reason
+interface Faults {
+  /** Asked before each commit that writes: the reason that it fails with, if it does. */
+  next: (writes: number) => Reason | undefined
+}
+
+/** A backend in memory whose commits fail when `faults` says so; nothing of such a commit is applied. */
+const failing = (faults: Faults) =>
+  Layer.effect(
+    Backend.Backend,
+    Effect.map(Backend.Backend, (backend) =>
+      Backend.Backend.of({
+        ...backend,
+        begin: Effect.map(backend.begin, (driver) => ({
+          ...driver,
+          commit: (request, accepted) => {
+            const reason = request.mutations.length === 0 ? undefined : faults.next(request.mutations.length)
+            return reason === undefined
+              ? driver.commit(request, accepted)
+              : Effect.fail(new BackendError.BackendError({ reason }))
+          }
+        }))
+      }))
+  ).pipe(Layer.provide(MemoryBackend.layer))
+
+const message = "on purpose"
+const reasons: ReadonlyArray<Reason> = [
+  new BackendError.Conflict({ message }),
+  new BackendError.TransactionTooOld({ message }),
+  new BackendError.Unavailable({ message }),
+  new BackendError.TransactionTooLarge({ message }),
+  new BackendError.CommitUnknown({ message })
+]
+
+const run = (faults: Faults, test: Effect.Effect<void, unknown, Tenant.Tenant>) =>
+  test.pipe(
+    Effect.provide(Tenant.layer(["faults"]).pipe(Layer.provide(failing(faults)))),
+    Effect.provide(Logger.layer([]))
+  )
+
+describe("a store that fails", () => {
+  for (const reason of reasons) {
+    it.live(`the monitor goes on after ${reason._tag}, and gives back all that is stale`, () => {
+      const COUNT = 700
+      let left = 0
+      const faults: Faults = { next: (writes) => writes > 20 && left-- > 0 ? reason : undefined }
+      const Hasty = Jobs.make("hasty", { data: Data, timeout: "200 millis" })
+      return run(
+        faults,
+        Effect.scoped(Effect.gen(function*() {
+          yield* transact(Effect.forEach(Array.from({ length: COUNT }, (_, i) => i), (n) => Hasty.add(n, { n })))
+          left = 4
+          yield* Effect.replicateEffect(Hasty.accept(), COUNT, { concurrency: 10, discard: true })
+          // taken once more: only what was given back can be
+          const again = yield* Effect.replicateEffect(Hasty.accept(), COUNT, { concurrency: 10 })
+          const ids = again.map((job) => Option.getOrThrow(job)).filter((job) => job.attempt >= 2).map((job) => job.id)
+          assert.strictEqual(new Set(ids).size, COUNT)
+          assert.isBelow(left, 4)
+        }))
+      )
+    })
+
+    it.live(`a worker goes on after ${reason._tag}, and settles every job`, () => {
+      const COUNT = 120
+      let commits = 0
+      const faults: Faults = { next: () => ++commits % 5 === 0 ? reason : undefined }
+      const Work = Jobs.make("work", { data: Data, timeout: "500 millis" })
+      const last = Deferred.makeUnsafe<void>()
+      const seen = new Set<unknown>()
+      const worker = Work.workerLayer((job) =>
+        Effect.suspend(() => {
+          seen.add(job.id)
+          return seen.size === COUNT ? Deferred.succeed(last, undefined).pipe(Effect.asVoid) : Effect.void
+        }), { concurrency: 7 })
+      return run(
+        faults,
+        Effect.gen(function*() {
+          for (let n = 0; n < COUNT; n++) {
+            yield* Effect.retry(transact(Work.add(n, { n }, { ifExists: "ignore" })), { times: 5 })
+          }
+          yield* Effect.provide(Deferred.await(last), worker)
+          const { finished, pending, running } = yield* transact(Work.counts)
+          // what the last turns could not settle is left to the lease, and is not lost
+          assert.strictEqual(finished + pending + running, COUNT)
+          assert.isAtLeast(finished, COUNT - 14)
+        })
+      )
+    })
+  }
+})

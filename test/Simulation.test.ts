@@ -1,0 +1,25 @@
+/** Servers under simulated failures, from seeds: a few here, many with `npm run simulate`. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Logger } from "effect"
+import { scenarios } from "./simulation/scenarios.ts"
+
+const SEEDS = 10
+
+const quiet = Effect.provide(Logger.layer([]))
+
+for (const scenario of scenarios) {
+  describe(`under simulated failures (${scenario.name})`, () => {
+    for (let seed = 1; seed <= SEEDS; seed++) {
+      it.live(`nothing is lost and nothing happens twice (seed ${seed})`, () =>
+        Effect.gen(function*() {
+          const { history, problems } = yield* scenario.run(seed)
+          assert.deepStrictEqual(problems, [], history.join("\n"))
+        }).pipe(quiet))
+    }
+
+    it.live("one seed has one history", () =>
+      Effect.gen(function*() {
+        assert.deepStrictEqual(yield* scenario.run(7), yield* scenario.run(7))
+      }).pipe(quiet))
+  })
+}

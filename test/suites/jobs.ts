@@ -1,0 +1,21 @@
+/** What jobs must do on every backend: run for each of them. */
+import { describe } from "@effect/vitest"
+import { jobsConcurrency } from "./jobsConcurrency.ts"
+import { jobsCron } from "./jobsCron.ts"
+import { jobsLife } from "./jobsLife.ts"
+import { jobsRefusals } from "./jobsRefusals.ts"
+import { jobsSubscriptions } from "./jobsSubscriptions.ts"
+import { type BackendLayer, harness } from "./jobsSupport.ts"
+import { jobsWorkers } from "./jobsWorkers.ts"
+
+export const suite = (name: string, backend: BackendLayer) => {
+  describe(name, () => {
+    const tests = harness(backend)
+    describe("life cycle", () => jobsLife(tests))
+    describe("refusals", () => jobsRefusals(tests))
+    describe("order, limits and time", () => jobsConcurrency(tests))
+    describe("subscriptions", () => jobsSubscriptions(tests))
+    describe("workers", () => jobsWorkers(tests))
+    describe("schedules", () => jobsCron(tests))
+  })
+}

@@ -1,0 +1,60 @@
+/** What the suites of jobs share. */
+import { it } from "@effect/vitest"
+import { Effect, Exit, Layer, Logger, Option, Schema, Scope } from "effect"
+import { type Backend, type BackendError, type Jobs, Tenant, Transaction, Tuple } from "effect-dgen"
+
+export type BackendLayer = Layer.Layer<Backend.Backend, BackendError.BackendError>
+type Services = Tenant.Tenant | Backend.Backend | Scope.Scope
+
+export const Data = Schema.Struct({ url: Schema.String, done: Schema.Number })
+export const data = (done: number) => ({ url: "a.png", done })
+
+/** Short enough to wait for, long enough for heartbeats on a busy machine. */
+export const SHORT = "300 millis"
+
+let paths = 0
+const quiet = Logger.layer([])
+
+/** Tests in a tenant of their own. */
+export const harness = (backend: BackendLayer) => {
+  const run = (test: Effect.Effect<void, unknown, Services>) =>
+    test.pipe(
+      Effect.scoped,
+      Effect.provide(Tenant.layer(["jobs", String(++paths)]).pipe(Layer.provideMerge(backend))),
+      Effect.provide(quiet)
+    )
+  return {
+    live: (title: string, test: Effect.Effect<void, unknown, Services>, timeoutMillis?: number) =>
+      it.live(title, () => run(test), timeoutMillis),
+    /** With a clock that the test sets. */
+    timed: (title: string, test: Effect.Effect<void, unknown, Services>) => it.effect(title, () => run(test))
+  }
+}
+
+export type Harness = ReturnType<typeof harness>
+
+/** Runs an effect as another process would: in a tenant layer of its own on the same path. */
+export const elsewhere = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.flatMap(Tenant.Tenant, ({ path }) => Effect.provide(effect, Layer.fresh(Tenant.layer(path))))
+
+/** Builds a layer in a scope of its own: succeeds with what closes it. */
+export const opened = <E, R>(layer: Layer.Layer<never, E, R>) =>
+  Effect.gen(function*() {
+    const scope = yield* Effect.scope
+    const own = yield* Scope.fork(scope)
+    yield* Layer.buildWithScope(layer, own)
+    return Scope.close(own, Exit.void)
+  })
+
+/** Every key that the library keeps in the tenant. */
+export const allKeys = Tenant.transact(
+  Effect.flatMap(Transaction.Transaction, (state) => state.getRange(state.prefix, Tuple.strinc(state.prefix)))
+)
+
+/** A job that somebody else would have to add first. */
+export const acceptNow = <A>(type: Jobs.JobType<A>) => Effect.map(type.accept({ timeout: 0 }), Option.getOrUndefined)
+
+/** A program without types. */
+export const untyped = (
+  value: object
+): Record<string, (...args: ReadonlyArray<unknown>) => Effect.Effect<any, any, any>> => value as any

@@ -1,0 +1,301 @@
+/** Workers: handlers, leases, ends. */
+import { assert } from "@effect/vitest"
+import { Context, Deferred, Effect, Layer, Option, Schedule } from "effect"
+import { Jobs, Tenant, Transaction } from "effect-dgen"
+import { take, taking } from "../../src/internal/jobs/accept.ts"
+import { hubOf } from "../../src/internal/jobs/hub.ts"
+import * as Model from "../../src/internal/jobs/model.ts"
+import { acceptNow, Data, data, elsewhere, type Harness, opened, SHORT } from "./jobsSupport.ts"
+
+const { transact } = Tenant
+const Work = Jobs.make("work", { data: Data })
+
+/** Waits until a job is in a state. */
+const until = <A>(type: Jobs.JobType<A>, id: string | number, state: Jobs.JobState) =>
+  Effect.scoped(Effect.flatMap(type.subscribe(id), (subscription) => Jobs.wait(subscription, { state })))
+const look = <A>(type: Jobs.JobType<A>, id: string | number) =>
+  transact(Effect.all([type.getState(id), type.getData(id)]))
+
+class Greeter extends Context.Service<Greeter, { readonly greet: (name: string) => string }>()("test/Greeter") {}
+
+export const jobsWorkers = ({ live }: Harness) => {
+  live(
+    "a worker runs its handler, with services, and finishes the job with what it returns",
+    Effect.gen(function*() {
+      yield* transact(Effect.andThen(Work.add("one", data(1)), Work.add("two", data(2))))
+      const worker = Work.workerLayer((job, { signal }) =>
+        Effect.gen(function*() {
+          const { greet } = yield* Greeter
+          assert.isFalse(signal.aborted)
+          if (job.id === "two") return undefined
+          return { url: greet(job.data.url), done: job.data.done + 10 }
+        })
+      )
+      yield* opened(Layer.provide(worker, Layer.succeed(Greeter, { greet: (name) => `hello ${name}` })))
+      yield* until(Work, "one", "finished")
+      yield* until(Work, "two", "finished")
+      assert.deepStrictEqual(yield* look(Work, "one"), ["finished", { url: "hello a.png", done: 11 }])
+      assert.deepStrictEqual(yield* look(Work, "two"), ["finished", data(2)])
+    })
+  )
+
+  live(
+    "a handler shows its progress, and finishes in the commit of its result",
+    Effect.gen(function*() {
+      const seen: Array<number> = []
+      yield* opened(Work.workerLayer((job, context) =>
+        Effect.gen(function*() {
+          yield* context.update(data(5))
+          seen.push((yield* transact(Work.getData("one"))).done)
+          yield* context.updateProgress((now) => ({ ...now, done: now.done + 1 }))
+          seen.push((yield* transact(Work.getData("one"))).done)
+          yield* transact(Effect.andThen(Transaction.set(["result"], Uint8Array.of(1)), Work.finish(job, data(9))))
+        })
+      ))
+      yield* transact(Work.add("one", data(0)))
+      yield* until(Work, "one", "finished")
+      assert.deepStrictEqual(seen, [5, 6])
+      assert.deepStrictEqual(yield* look(Work, "one"), ["finished", data(9)])
+      assert.deepStrictEqual(yield* transact(Transaction.get(["result"])), Uint8Array.of(1))
+    })
+  )
+
+  live(
+    "no more handlers run together than concurrency says, and all jobs are done once",
+    Effect.gen(function*() {
+      const runs = new Map<unknown, number>()
+      let now = 0
+      let most = 0
+      const worker = Work.workerLayer((job) =>
+        Effect.gen(function*() {
+          runs.set(job.id, (runs.get(job.id) ?? 0) + 1)
+          most = Math.max(most, ++now)
+          yield* Effect.yieldNow
+          now--
+        }), { concurrency: 4 })
+      yield* transact(
+        Effect.forEach(Array.from({ length: 100 }, (_, i) => i), (i) => Work.add(i, data(i), { delay: i }))
+      )
+      yield* opened(worker)
+      for (let i = 0; i < 100; i++) yield* until(Work, i, "finished")
+      assert.deepStrictEqual([...new Set(runs.values())], [1])
+      assert.strictEqual(runs.size, 100)
+      assert.isAtMost(most, 4)
+      assert.deepStrictEqual(yield* transact(Work.counts), { pending: 0, running: 0, finished: 100, dead: 0 })
+    })
+  )
+
+  live(
+    "workers of two processes share the work",
+    Effect.gen(function*() {
+      const COUNT = 200
+      const runs = new Map<unknown, number>()
+      const worker = Work.workerLayer((job) =>
+        Effect.sync(() => {
+          runs.set(job.id, (runs.get(job.id) ?? 0) + 1)
+        }), { concurrency: 8 })
+      const done = Effect.forEach(Array.from({ length: COUNT }, (_, i) => i), (i) => until(Work, i, "finished"))
+      const adding = Effect.forEach(Array.from({ length: COUNT }, (_, i) => i), (i) => transact(Work.add(i, data(i))), {
+        concurrency: 20
+      })
+      const process = elsewhere(Effect.andThen(opened(worker), done))
+      yield* Effect.andThen(adding, Effect.all([process, process], { concurrency: "unbounded" }))
+      assert.deepStrictEqual([...new Set(runs.values())], [1])
+      assert.strictEqual(runs.size, COUNT)
+    })
+  )
+
+  live(
+    "a failed handler is a failed attempt, whether it fails or dies; the last one makes the job dead",
+    Effect.gen(function*() {
+      const attempts: Array<number> = []
+      const Flaky = Jobs.make("flaky", { data: Data, retry: Schedule.spaced("1 milli"), maxAttempts: 3 })
+      yield* opened(Flaky.workerLayer((job) => {
+        if (job.id === "passes" && job.attempt === 3) return Effect.void
+        if (job.id === "dies") attempts.push(job.attempt)
+        return job.attempt === 1 ? Effect.fail("failed") : Effect.die(new Error("died"))
+      }))
+      yield* transact(Effect.andThen(Flaky.add("dies", data(1)), Flaky.add("passes", data(1))))
+      yield* until(Flaky, "dies", "dead")
+      yield* until(Flaky, "passes", "finished")
+      assert.deepStrictEqual(attempts, [1, 2, 3])
+      const [dead] = (yield* transact(Flaky.list({ state: "dead" }))).jobs
+      assert.include(dead!.error, "died")
+    })
+  )
+
+  live(
+    "a result that does not fit its schema is a failed attempt",
+    Effect.gen(function*() {
+      const Once = Jobs.make("once", { data: Data, maxAttempts: 1 })
+      yield* transact(Once.add("one", data(1)))
+      yield* opened(Once.workerLayer(() => Effect.succeed({ wrong: true } as any)))
+      yield* until(Once, "one", "dead")
+      assert.include((yield* transact(Once.list({ state: "dead" }))).jobs[0]!.error, "does not fit")
+    })
+  )
+
+  live(
+    "a handler whose job is removed is interrupted at once, and its signal aborted",
+    Effect.gen(function*() {
+      // no heartbeat comes for a day
+      const Calm = Jobs.make("calm", { data: Data, timeout: "3 days" })
+      const started = yield* Deferred.make<AbortSignal>()
+      const interrupted = yield* Deferred.make<void>()
+      yield* opened(Calm.workerLayer((job, { signal }) =>
+        job.id === "next"
+          ? Effect.void
+          : Effect.andThen(Deferred.succeed(started, signal), Effect.never).pipe(
+            Effect.onInterrupt(() => Deferred.succeed(interrupted, undefined))
+          )
+      ))
+      yield* transact(Calm.add("one", data(1)))
+      const signal = yield* Deferred.await(started)
+      yield* elsewhere(transact(Calm.remove("one")))
+      yield* Deferred.await(interrupted)
+      assert.isTrue(signal.aborted)
+      yield* transact(Calm.add("next", data(1)))
+      yield* until(Calm, "next", "finished")
+      assert.strictEqual((yield* Effect.flip(transact(Calm.getState("one"))))._tag, "JobNotFound")
+    })
+  )
+
+  live(
+    "a healthy job ten times longer than its lease is run once, by its first worker",
+    Effect.gen(function*() {
+      const Long = Jobs.make("long", { data: Data, timeout: "500 millis" })
+      let runs = 0
+      const worker = Long.workerLayer(() =>
+        Effect.andThen(Effect.sync(() => runs++), Effect.as(Effect.sleep("5 seconds"), data(2)))
+      )
+      yield* transact(Long.add("one", data(1)))
+      yield* opened(worker)
+      yield* elsewhere(Effect.andThen(opened(worker), until(Long, "one", "finished")))
+      assert.deepStrictEqual(yield* look(Long, "one"), ["finished", data(2)])
+      assert.strictEqual(runs, 1)
+      assert.strictEqual((yield* transact(Long.list())).jobs[0]!.attempts, 1)
+    })
+  )
+
+  live(
+    "a graceful stop lets handlers end, and takes nothing more",
+    Effect.gen(function*() {
+      const started = yield* Deferred.make<void>()
+      const go = yield* Deferred.make<void>()
+      const close = yield* opened(
+        Work.workerLayer(() =>
+          Effect.andThen(Deferred.succeed(started, undefined), Effect.as(Deferred.await(go), data(5)))
+        )
+      )
+      yield* transact(Effect.andThen(Work.add("one", data(1)), Work.add("two", data(2))))
+      yield* Deferred.await(started)
+      yield* Effect.all([close, Effect.andThen(Effect.yieldNow, Deferred.succeed(go, undefined))], {
+        concurrency: "unbounded"
+      })
+      const states = yield* transact(Effect.all([Work.getState("one"), Work.getState("two")]))
+      assert.deepStrictEqual(states.toSorted(), ["finished", "pending"])
+    })
+  )
+
+  live(
+    "a graceful stop hands an unfinished job back, the attempt not counted, also from a handler that is stuck",
+    Effect.gen(function*() {
+      const started = yield* Deferred.make<void>()
+      const stuck = yield* Deferred.make<AbortSignal>()
+      const close = yield* opened(Work.workerLayer((job, { signal }) =>
+        job.id === "stuck"
+          ? Effect.uninterruptible(Effect.andThen(Deferred.succeed(stuck, signal), Effect.never))
+          : Effect.andThen(Deferred.succeed(started, undefined), Effect.never), { concurrency: 2, grace: 0 }))
+      yield* transact(Effect.andThen(Work.add("slow", data(1)), Work.add("stuck", data(2))))
+      yield* Deferred.await(started)
+      const signal = yield* Deferred.await(stuck)
+      yield* close
+      assert.isTrue(signal.aborted)
+      assert.deepStrictEqual(yield* transact(Work.counts), { pending: 2, running: 0, finished: 0, dead: 0 })
+      const again = [yield* acceptNow(Work), yield* acceptNow(Work)]
+      assert.deepStrictEqual(again.map((job) => [job!.id, job!.attempt]), [["slow", 1], ["stuck", 1]])
+    })
+  )
+
+  live(
+    "a job that was resubmitted while its handler ran is run again with the new data",
+    Effect.gen(function*() {
+      const started = yield* Deferred.make<void>()
+      const go = yield* Deferred.make<void>()
+      const seen: Array<number> = []
+      yield* opened(Work.workerLayer((job) =>
+        Effect.gen(function*() {
+          seen.push(job.data.done)
+          yield* Deferred.succeed(started, undefined)
+          yield* Deferred.await(go)
+        })
+      ))
+      yield* transact(Work.add("one", data(1)))
+      yield* Deferred.await(started)
+      yield* transact(Work.resubmit("one", { data: data(2) }))
+      yield* Deferred.succeed(go, undefined)
+      yield* until(Work, "one", "finished")
+      assert.deepStrictEqual(seen, [1, 2])
+    })
+  )
+
+  live(
+    "20,000 jobs whose workers died become pending in bounded passes; 1,000 living ones are never touched",
+    Effect.gen(function*() {
+      const options = { data: Data, timeout: "5 seconds" } as const
+      const Mass = Jobs.make("mass", options)
+      const add = (from: number, count: number) =>
+        Effect.forEach(
+          Array.from({ length: count / 1_000 }, (_, page) => page),
+          (page) =>
+            transact(Effect.forEach(
+              Array.from({ length: 1_000 }, (_, i) => from + page * 1_000 + i),
+              (i) => Mass.add(i, data(i))
+            ))
+        )
+      const allRun = yield* Deferred.make<void>()
+      let running = 0
+      // the living: taken by a worker that renews their leases
+      yield* add(0, 1_000)
+      const handler = Effect.suspend(() =>
+        Effect.andThen(++running === 1_000 ? Deferred.succeed(allRun, undefined) : Effect.void, Effect.never)
+      )
+      const close = yield* opened(Mass.workerLayer(() => handler, { concurrency: 1_000, grace: 0 }))
+      yield* Deferred.await(allRun)
+      // the dead: taken, and then nobody shows a sign of life
+      yield* add(1_000, 20_000)
+      const hub = yield* hubOf(Model.make("mass", options))
+      const wanted = { limit: 500, maxScheduledTime: undefined }
+      const dead = yield* Effect.replicateEffect(
+        taking(hub, (state, claimed) => take(hub, state, wanted, claimed), () => {}),
+        40
+      )
+      assert.strictEqual(dead.flatMap(({ jobs }) => jobs).length, 20_000)
+      const last = yield* Mass.subscribe(dead.at(-1)!.jobs.at(-1)!.id)
+      yield* Jobs.wait(last, { state: "pending" })
+      assert.deepStrictEqual(yield* transact(Mass.counts), { pending: 20_000, running: 1_000, finished: 0, dead: 0 })
+      const { jobs } = yield* transact(Mass.list({ state: "running", limit: 1_000 }))
+      assert.isTrue(jobs.every((job) => (job.id as number) < 1_000 && job.attempts === 1))
+      yield* close
+      assert.strictEqual((yield* transact(Mass.counts)).running, 0)
+    }),
+    180_000
+  )
+
+  live(
+    "an expired job goes to the next worker, and the late writer's handler is interrupted",
+    Effect.gen(function*() {
+      const Hasty = Jobs.make("hasty", { data: Data, timeout: SHORT })
+      yield* transact(Hasty.add("one", data(1)))
+      const late = Option.getOrThrow(yield* Hasty.accept())
+      yield* elsewhere(
+        Effect.andThen(
+          opened(Hasty.workerLayer((job) => Effect.succeed(data(job.attempt)))),
+          until(Hasty, "one", "finished")
+        )
+      )
+      assert.strictEqual((yield* Effect.flip(transact(Hasty.finish(late, data(99)))))._tag, "Halt")
+      assert.deepStrictEqual(yield* look(Hasty, "one"), ["finished", data(2)])
+    })
+  )
+}

@@ -1,0 +1,88 @@
+/** Jobs: transaction effects that require nothing but the transaction, data of exactly the schema's type. */
+import { Context, type DateTime, Effect, type Layer, type Option, Schema, type Scope, type Stream } from "effect"
+import { type BackendError, Jobs, type Tenant, type Transaction } from "effect-dgen"
+import { describe, expect, it } from "tstyche"
+
+const Work = Jobs.make("work", { data: Schema.Struct({ url: Schema.String, done: Schema.Number }) })
+type Data = { readonly url: string; readonly done: number }
+
+declare const job: Jobs.Job<Data>
+declare const time: DateTime.Utc
+class Mailer extends Context.Service<Mailer, { readonly send: Effect.Effect<void> }>()("Mailer") {}
+
+const add = Work.add("id", { url: "", done: 0 })
+const finish = Work.finish(job)
+const accept = Work.accept()
+const subscribe = Work.subscribe("id")
+const changes = Work.changes("id")
+
+describe("creation", () => {
+  it("is a transaction effect with typed errors", () => {
+    expect<Effect.Services<typeof add>>().type.toBe<Transaction.Transaction>()
+    expect<Effect.Error<typeof add>>().type.toBe<
+      Jobs.JobExists | Jobs.InvalidData | Jobs.InvalidId | Jobs.InvalidOption | Jobs.JobTooLarge
+    >()
+    expect<Effect.Success<typeof add>>().type.toBe<Jobs.Added>()
+  })
+
+  it("takes data of its schema, ids of any tuple element, times of any kind", () => {
+    expect(Work.add).type.not.toBeCallableWith("id", { url: "" })
+    expect(Work.add).type.not.toBeCallableWith("id", { url: "", done: "0" })
+    expect(Work.add).type.not.toBeCallableWith({}, { url: "", done: 0 })
+    expect(Work.add).type.toBeCallableWith(["id", 1], { url: "", done: 0 }, { scheduledAt: time })
+    expect(Work.add).type.toBeCallableWith(1n, { url: "", done: 0 }, { scheduledAt: 5, ifExists: "ignore" })
+    expect(Work.add).type.not.toBeCallableWith("id", { url: "", done: 0 }, { ifExists: "replace" })
+  })
+
+  it("reads data of its schema", () => {
+    const get = Work.getData("id")
+    expect<Effect.Success<typeof get>>().type.toBe<Data>()
+  })
+})
+
+describe("processing", () => {
+  it("writes of a holder can halt, and require the transaction alone", () => {
+    expect<Effect.Error<typeof finish>>().type.toBe<Jobs.HolderError>()
+    expect<Effect.Services<typeof finish>>().type.toBe<Transaction.Transaction>()
+  })
+
+  it("accept needs a tenant and gives a job of its data", () => {
+    expect<Effect.Success<typeof accept>>().type.toBe<Option.Option<Jobs.Job<Data>>>()
+    expect<Effect.Error<typeof accept>>().type.toBe<Jobs.InvalidOption | BackendError.BackendError>()
+    expect<Effect.Services<typeof accept>>().type.toBe<Tenant.Tenant>()
+  })
+
+  it("progress is computed from the data to the data", () => {
+    expect(Work.updateProgress).type.toBeCallableWith(job, (data: Data) => data)
+    expect(Work.updateProgress).type.not.toBeCallableWith(job, (data: Data) => data.done)
+  })
+
+  it("a worker asks for the services of its handler, and its result is data or nothing", () => {
+    const worker = Work.workerLayer((job) => Effect.as(Effect.flatMap(Mailer, ({ send }) => send), job.data))
+    expect(worker).type.toBe<Layer.Layer<never, Jobs.InvalidOption, Tenant.Tenant | Mailer>>()
+    expect(Work.workerLayer).type.not.toBeCallableWith(() => Effect.succeed(5))
+    expect(Work.workerLayer).type.toBeCallableWith(() => Effect.fail("any error"))
+  })
+})
+
+describe("subscriptions", () => {
+  it("live in a scope", () => {
+    expect<Effect.Services<typeof subscribe>>().type.toBe<Scope.Scope | Tenant.Tenant>()
+    expect<Stream.Services<typeof changes>>().type.toBe<Tenant.Tenant>()
+  })
+
+  it("give the state with the data, and none after the removal", () => {
+    const check = (change: Jobs.Change<Data>) => {
+      if (change.state === "removed") expect(change.data).type.toBe<undefined>()
+      else expect(change.data).type.toBe<Data>()
+    }
+    expect(check).type.toBe<(change: Jobs.Change<Data>) => void>()
+  })
+})
+
+describe("definitions", () => {
+  it("refuse a schema that needs a service", () => {
+    type Served = Schema.Codec<string, string, Mailer, never>
+    expect(Jobs.make).type.not.toBeCallableWith("work", { data: Schema.String as unknown as Served })
+  })
+})
