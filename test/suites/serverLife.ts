@@ -315,6 +315,17 @@ export const lifeSuite = (name: string, backend: Store) => {
       })
     )
     live(
+      "by kill elsewhere ends a handle that only sends, at its next call that is not answered",
+      Effect.gen(function*() {
+        const server = yield* startMill({ consume: false })
+        const sender = yield* Effect.flatMap(elsewhere, (context) => inside(context)(startMill({ consume: false })))
+        yield* server.kill()
+        const error = yield* Effect.flip(sender.call("Log", undefined, { timeout: "50 millis" }))
+        assert.strictEqual(error._tag, "ServerKilled")
+        assert.strictEqual((yield* Effect.flip(sender.call("Log")))._tag, "ServerKilled")
+      })
+    )
+    live(
       "by kill of thousands of waiting calls fits transactions",
       Effect.gen(function*() {
         const server = yield* startMill({ consume: false })
