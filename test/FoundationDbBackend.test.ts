@@ -1,9 +1,11 @@
 import { onFoundationDb } from "./foundationDbSupport.ts"
 import { suite as backendSuite } from "./suites/backend.ts"
+import { suite as jobsSuite } from "./suites/jobs.ts"
 import { suite as openCallsSuite } from "./suites/openCalls.ts"
 import { suite as serverSuite } from "./suites/server.ts"
 
 onFoundationDb("FoundationDbBackend", (layer) => backendSuite("FoundationDbBackend", layer))
+onFoundationDb("jobs on FoundationDbBackend", (layer) => jobsSuite("jobs on FoundationDbBackend", layer))
 onFoundationDb("servers on FoundationDbBackend", (layer) => serverSuite("servers on FoundationDbBackend", layer))
 onFoundationDb(
   "open calls on FoundationDbBackend",
