@@ -30,6 +30,7 @@ export default defineConfig({
   resolve: {
     alias: [
       { find: /^effect-dgen$/, replacement: path.join(src, "index.ts") },
+      { find: /^effect-dgen\/testing$/, replacement: path.join(src, "testing", "index.ts") },
       { find: /^effect-dgen\/(.*)$/, replacement: path.join(src, "$1.ts") }
     ]
   },

@@ -44,7 +44,7 @@ export const findFoundationDb = (env = process.env) => {
 /** Why the suites cannot run, or `undefined`. */
 export const whySkipped = (found = findFoundationDb()) =>
   found.missing ?? (found.needsPackage
-    ? "the package is not installed: npm install --no-save --ignore-scripts foundationdb@2"
+    ? "the package foundationdb is not installed: npm test installs it"
     : undefined)
 
 /** The environment in which a process finds the client library: the loader reads it when the process starts. */

@@ -3,7 +3,7 @@
 //
 //   node scripts/run.mjs vitest run
 import { spawnSync } from "node:child_process"
-import { existsSync, statSync } from "node:fs"
+import { existsSync, mkdirSync, rmSync, statSync, symlinkSync } from "node:fs"
 import { delimiter, dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { findFoundationDb, withLibrary } from "./foundationDb.mjs"
@@ -27,10 +27,20 @@ if (stale()) {
   if (result.status !== 0) process.exit(result.status ?? 1)
 }
 
-// the client's binary comes in the package; its install script only looks whether it loads, and would build it if not
+// npm does not install an optional peer dependency here, so the package lies in a folder of its own. Its binary comes
+// with it; its install script only looks whether that loads, and would build it if not
 const found = findFoundationDb()
 if (found.missing === undefined && found.needsPackage) {
-  run("npm", ["install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund", "foundationdb@2"], process.env)
+  const folder = join(root, "node_modules", ".cache", "foundationdb")
+  const flags = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+  mkdirSync(folder, { recursive: true })
+  const result = run("npm", ["install", "--prefix", folder, ...flags, "foundationdb@2"], process.env)
+  if (result.status === 0) {
+    const link = join(root, "node_modules", "foundationdb")
+    // one that leads nowhere
+    rmSync(link, { force: true, recursive: true })
+    symlinkSync(join(folder, "node_modules", "foundationdb"), link, "junction")
+  }
 }
 
 const [command, ...args] = process.argv.slice(2)

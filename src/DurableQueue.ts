@@ -219,7 +219,12 @@ export const peekDeadLetters = (
 ): Effect.Effect<ReadonlyArray<DeadLetter>, never, Transaction> =>
   using(queue, (state, keys) => {
     const limit = options.limit ?? LIMIT_DEFAULT
-    return checkLimit(state, "peekDeadLetters", limit)
+    if (options.after !== undefined && Pieces.stampOfText(options.after) === undefined) {
+      state.fail(
+        new InvalidArgument({ message: "DurableQueue.peekDeadLetters: after must be the id of a dead letter" })
+      )
+    }
+    return state.failure === undefined && checkLimit(state, "peekDeadLetters", limit)
       ? Effect.map(DeadLetters.peek(state, keys, limit, options.after), (rows) => rows.map(deadLetterOf))
       : Effect.die(state.failure)
   })

@@ -4,10 +4,13 @@
  *
  * @since 0.1.0
  */
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { Backend } from "./Backend.ts"
 import { make, makeStore } from "./internal/memoryStore.ts"
+import { type Faults, withFaults } from "./internal/simulation/faults.ts"
+import { SeededRandom } from "./internal/simulation/random.ts"
 
 /**
  * An empty store. Each time the layer is built it is a store of its own, which is gone when the layer's scope closes.
@@ -45,3 +48,31 @@ import { make, makeStore } from "./internal/memoryStore.ts"
  * @category layers
  */
 export const layer: Layer.Layer<Backend> = Layer.effect(Backend, Effect.suspend(() => make(makeStore())))
+
+/**
+ * A store of its own that fails where the seed says, for tests of one process: commits conflict or lose their answers,
+ * snapshots are too old, watches are lost, the store is slow or away for a while. One seed gives one history under a
+ * `TestClock`. Several processes, and their deaths, are what `Simulation` of `effect-dgen/testing` simulates.
+ *
+ * @since 0.1.0
+ * @category layers
+ */
+export const layerSimulation = (
+  options: { readonly seed: number; readonly faults: Faults }
+): Layer.Layer<Backend> =>
+  Layer.effect(
+    Backend,
+    Effect.gen(function*() {
+      const clock = yield* Clock.Clock
+      const context = yield* Effect.context<never>()
+      const random = new SeededRandom(options.seed)
+      return withFaults(yield* make(makeStore()), {
+        random,
+        faults: options.faults,
+        nowMillis: () => clock.currentTimeMillisUnsafe(),
+        step: () => Effect.void,
+        detach: (effect) => void Effect.runForkWith(context)(effect),
+        callback: (run) => run()
+      }, random.bytes(16))
+    })
+  )

@@ -49,13 +49,16 @@ export class Tenant extends Context.Service<Tenant, {
   readonly scope: Scope.Scope
 }>()("effect-dgen/Tenant") {}
 
-const instances = { next: 0 }
+/** Layers are numbered for each process id, which no other backend has. */
+const instances = new WeakMap<object, { next: number }>()
 
 /** One process can build several layers on one store: each has calls and slots of its own. */
-const makeInstance = (processId: Uint8Array): Uint8Array => {
+const makeInstance = (backend: Backend["Service"]): Uint8Array => {
+  let counter = instances.get(backend.processId)
+  if (counter === undefined) instances.set(backend.processId, counter = { next: 0 })
   const instance = new Uint8Array(20)
-  instance.set(processId.subarray(0, 16))
-  new DataView(instance.buffer).setUint32(16, instances.next++)
+  instance.set(backend.processId.subarray(0, 16))
+  new DataView(instance.buffer).setUint32(16, counter.next++)
   return instance
 }
 
@@ -110,7 +113,7 @@ export const layer = (path: ReadonlyArray<string>): Layer.Layer<Tenant, BackendE
       yield* checkPath("Tenant.layer", path)
       const backend = yield* Backend
       const prefix = yield* backend.directory.open(path)
-      const instance = makeInstance(backend.processId)
+      const instance = makeInstance(backend)
       const slots = backend.commitCanBeUnknown
         ? new Slots(Tuple.pack(["slot"], processPrefix(prefix, instance)))
         : undefined

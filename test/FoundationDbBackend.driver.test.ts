@@ -4,10 +4,7 @@ import { Backend, type BackendError, Tenant, Transaction } from "effect-dgen"
 import { make } from "../src/internal/foundationDbLayer.ts"
 import { bytes, commit, get, outcome, point, put, range, within, write } from "./driverSupport.ts"
 import { type Fake, fdbError, makeFake } from "./fakeFoundationDb.ts"
-import { suite as backendSuite } from "./suites/backend.ts"
 import { Ledger, ledger, ledgerActions } from "./suites/ledger.ts"
-import { suite as openCallsSuite } from "./suites/openCalls.ts"
-import { suite as serverSuite } from "./suites/server.ts"
 
 const settings = {
   clusterFile: undefined,
@@ -37,10 +34,6 @@ const gate = () => {
   })
   return { open, promise }
 }
-
-backendSuite("FoundationDbBackend's driver on a client in memory", layerOf(makeFake()))
-openCallsSuite("calls on FoundationDbBackend's driver and a client in memory", layerOf(makeFake()), 2_000)
-serverSuite("servers on FoundationDbBackend's driver and a client in memory", layerOf(makeFake()))
 
 describe("FoundationDbBackend's driver", () => {
   it.live("adds the read conflicts before the mutations, which would hide them", () =>

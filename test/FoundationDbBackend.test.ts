@@ -1,13 +1,17 @@
 import { onFoundationDb } from "./foundationDbSupport.ts"
+import { allServer } from "./suites/allServer.ts"
 import { suite as backendSuite } from "./suites/backend.ts"
 import { suite as jobsSuite } from "./suites/jobs.ts"
 import { suite as openCallsSuite } from "./suites/openCalls.ts"
 import { suite as serverSuite } from "./suites/server.ts"
 
 onFoundationDb("FoundationDbBackend", (layer) => backendSuite("FoundationDbBackend", layer))
-onFoundationDb("jobs on FoundationDbBackend", (layer) => jobsSuite("jobs on FoundationDbBackend", layer))
-onFoundationDb("servers on FoundationDbBackend", (layer) => serverSuite("servers on FoundationDbBackend", layer))
 onFoundationDb(
   "open calls on FoundationDbBackend",
   (layer) => openCallsSuite("open calls on FoundationDbBackend", layer, 20_000)
 )
+onFoundationDb("servers on FoundationDbBackend", (layer) => {
+  serverSuite("servers on FoundationDbBackend", layer)
+  allServer("servers on FoundationDbBackend", layer)
+})
+onFoundationDb("jobs on FoundationDbBackend", (layer) => jobsSuite("jobs on FoundationDbBackend", layer))

@@ -19,7 +19,12 @@ const freePort = (): Promise<number> =>
 
 export interface Cluster {
   readonly clusterFile: string
+  /** Ends it for good. */
   readonly stop: () => void
+  /** Kills its process, as a loss of power would; what it has promised is on its disk. */
+  readonly kill: () => Promise<void>
+  /** Starts its process again. */
+  readonly start: () => void
 }
 
 /** Starts a cluster of one process; it ends with this one, if not before. */
@@ -30,7 +35,9 @@ export const startCluster = async (found: Found = findFoundationDb()): Promise<C
   fs.writeFileSync(clusterFile, `test:${path.basename(folder).replace(/\W/g, "")}@${address}`)
   const where = ["--cluster-file", clusterFile, "--public-address", address, "--listen-address", "public"]
   const files = ["--datadir", path.join(folder, "data"), "--logdir", folder]
-  const server = spawn(found.fdbserver!, where.concat(files, "--parentpid", String(process.pid)), { stdio: "ignore" })
+  const start = () =>
+    spawn(found.fdbserver!, where.concat(files, "--parentpid", String(process.pid)), { stdio: "ignore" })
+  let server = start()
   const stop = () => {
     server.kill("SIGKILL")
     fs.rmSync(folder, { recursive: true, force: true })
@@ -43,5 +50,16 @@ export const startCluster = async (found: Found = findFoundationDb()): Promise<C
     stop()
     throw cause
   }
-  return { clusterFile, stop }
+  return {
+    clusterFile,
+    stop,
+    kill: () =>
+      new Promise((resolve) => {
+        server.once("exit", () => resolve())
+        server.kill("SIGKILL")
+      }),
+    start: () => {
+      server = start()
+    }
+  }
 }

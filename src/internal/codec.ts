@@ -5,16 +5,27 @@
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { Packr, RESET_BUFFER_MODE } from "msgpackr"
+import { packPlain, unpackPlain } from "./plain.ts"
+import { Refused } from "./problem.ts"
 
-const packr = new Packr({ useRecords: false, moreTypes: false, int64AsType: "number" })
+/** Plain data as MessagePack, or what cannot be kept of it. */
+export const packData = (value: unknown): Result.Result<Uint8Array, Problem> => refusing(() => packPlain(value, []))
 
-/** Plain data as MessagePack. The packer's buffer begins again after each value, which is copied out of it. */
-export const packValue = (value: unknown): Uint8Array => new Uint8Array(packr.pack(value, RESET_BUFFER_MODE))
+/** What this library itself made as MessagePack: it can always be kept. */
+export const packValue = (value: unknown): Uint8Array => packPlain(value, [])
 
 /** MessagePack as plain data, or what is wrong with the bytes. */
 export const unpackValue = (bytes: Uint8Array): Result.Result<unknown, string> =>
-  Result.try({ try: () => packr.unpack(bytes) as unknown, catch: (cause) => `not MessagePack: ${String(cause)}` })
+  Result.mapError(refusing(() => unpackPlain(bytes, [])), ({ problem }) => problem)
+
+const refusing = <A>(run: () => A): Result.Result<A, Problem> =>
+  Result.try({
+    try: run,
+    catch: (cause) => {
+      if (cause instanceof Refused) return { field: cause.field, problem: cause.problem }
+      throw cause
+    }
+  })
 
 /** Where in a value something is wrong, and what. */
 export interface Problem {

@@ -41,18 +41,57 @@ interface Cleared {
   readonly end: string
 }
 
+/** What the writes since some moment replaced; ranges are cleared so rarely that one costs a copy of everything. */
+export interface Mark {
+  readonly before: Map<string, Entry | undefined>
+  whole: { readonly entries: ReadonlyMap<string, Entry>; readonly cleared: Array<Cleared> } | undefined
+}
+
 /** The buffered writes of one try. */
 export class Overlay {
   readonly entries = new Map<string, Entry>()
   #sorted: Array<string> = []
   #unsorted: Array<string> = []
   #cleared: Array<Cleared> = []
+  #mark: Mark | undefined
+
+  /** The same writes, for whoever may go back to them. */
+  copy(): Overlay {
+    const out = new Overlay()
+    for (const [key, entry] of this.entries) out.entries.set(key, entry)
+    out.#sorted = this.#sorted.slice()
+    out.#unsorted = this.#unsorted.slice()
+    out.#cleared = this.#cleared
+    return out
+  }
 
   get isEmpty(): boolean {
     return this.entries.size === 0 && this.#cleared.length === 0
   }
 
+  /** From here on, what is written can be taken back with `restore`. */
+  mark(): Mark {
+    return this.#mark = { before: new Map(), whole: undefined }
+  }
+
+  /** Takes back all that was written since a mark. */
+  restore({ before, whole }: Mark): void {
+    this.#mark = undefined
+    if (whole !== undefined) {
+      this.entries.clear()
+      for (const [text, entry] of whole.entries) this.entries.set(text, entry)
+      this.#cleared = whole.cleared
+    }
+    for (const [text, entry] of before) {
+      if (entry === undefined) this.entries.delete(text)
+      else this.entries.set(text, entry)
+    }
+    this.#sorted = []
+    this.#unsorted = [...this.entries.keys()]
+  }
+
   set(text: string, entry: Entry): void {
+    if (this.#mark !== undefined && !this.#mark.before.has(text)) this.#mark.before.set(text, this.entries.get(text))
     if (!this.entries.has(text)) this.#unsorted.push(text)
     this.entries.set(text, entry)
   }
@@ -71,6 +110,7 @@ export class Overlay {
 
   clearRange(begin: string, end: string): void {
     if (begin >= end) return
+    if (this.#mark !== undefined) this.#mark.whole ??= { entries: new Map(this.entries), cleared: this.#cleared }
     for (const key of this.keysBetween(begin, end)) this.entries.delete(key)
     const from = lowerBound(this.#sorted, begin)
     this.#sorted.splice(from, lowerBound(this.#sorted, end) - from)

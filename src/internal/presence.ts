@@ -2,16 +2,16 @@
  * What a tenant's layer keeps in the store for itself (slots, answers on their way to it), and how it goes when the layer
  * does: by itself when its scope closes, by any other layer of the tenant when its process died.
  *
- * Owner: the tenant's layer; the fiber that looks belongs to the layer's scope.
+ * Owner: the tenant's layer; the fiber that looks for the dead is interrupted when the layer's scope closes.
  *
  * 1. Whatever lies under a layer's prefix stands beside its sign of life, written in the same commit or an earlier one.
- * 2. The sign is renewed every `BEAT_MILLIS` while the layer lives. Only a layer whose sign is older than `DEAD_MILLIS` is
- *    swept, and that is longer than any call may wait, so nobody waits for what is swept (rule R9).
- * 3. A pass is one bounded transaction, and the next one goes on where it ended. A pass that fails is tried again later.
- * 4. A layer that wrote nothing costs nothing.
+ * 2. The sign is renewed with what is written there, when it is older than `BEAT_MILLIS`. Only a layer whose sign is older
+ *    than `DEAD_MILLIS` is swept, and that is longer than any call may wait, so nobody waits for what is swept (rule R9).
+ * 3. Each new sign is followed by one look for the dead: a bounded transaction, which goes on where the last one ended.
+ *    Nothing runs by a timer, and a layer that wrote nothing costs nothing.
  */
 import * as Effect from "effect/Effect"
-import * as Random from "effect/Random"
+import * as Fiber from "effect/Fiber"
 import type * as Scope from "effect/Scope"
 import { Transaction } from "../Transaction.ts"
 import * as Tuple from "../Tuple.ts"
@@ -22,7 +22,7 @@ import type { TransactionState } from "./transactionState.ts"
 
 const BEAT_MILLIS = 10 * 60_000
 
-/** The longest call, and an hour for clocks that differ. */
+/** The longest call, and an hour for clocks that differ and for signs that are not quite new. */
 const DEAD_MILLIS = CALL_TIMEOUT_LIMIT_MILLIS + 60 * 60_000
 
 /** Layers that one pass looks at. */
@@ -49,10 +49,13 @@ export class Presence {
   readonly key: Uint8Array
   readonly #target: Target
   readonly #prefix: Uint8Array
+  readonly #fork: (effect: Effect.Effect<void>) => Fiber.Fiber<void>
   #markedMillis = -Infinity
   #cursor: Uint8Array | undefined
+  #looking: Fiber.Fiber<void> | undefined
 
-  private constructor(target: Target, instance: Uint8Array) {
+  private constructor(target: Target, instance: Uint8Array, fork: (effect: Effect.Effect<void>) => Fiber.Fiber<void>) {
+    this.#fork = fork
     // what it writes may be written twice: it needs no slot, and must leave none behind
     this.#target = { backend: target.backend, prefix: target.prefix, slots: undefined }
     this.#prefix = processPrefix(target.prefix, instance)
@@ -60,11 +63,9 @@ export class Presence {
   }
 
   static make(target: Target, instance: Uint8Array): Effect.Effect<Presence, never, Scope.Scope> {
-    return Effect.gen(function*() {
-      const presence = new Presence(target, instance)
-      yield* Effect.addFinalizer(() => presence.#leave)
-      yield* Effect.forkScoped(presence.#live)
-      return presence
+    return Effect.contextWith((context) => {
+      const presence = new Presence(target, instance, Effect.runForkWith(context))
+      return Effect.as(Effect.addFinalizer(() => presence.#leave), presence)
     })
   }
 
@@ -83,20 +84,19 @@ export class Presence {
 
   marked(timeMillis: number): void {
     this.#markedMillis = timeMillis
+    this.#look()
   }
 
-  get #live(): Effect.Effect<never> {
-    const pause = Effect.flatMap(Random.nextBetween(0.8, 1.2), (factor) => Effect.sleep(BEAT_MILLIS * factor))
+  /** Looks for the dead once (3); a look that fails is worth no more than a line: there will be another. */
+  #look(): void {
+    if (this.#looking !== undefined && this.#looking.pollUnsafe() === undefined) return
     const look = transact(this.#target, Effect.flatMap(Transaction, (state) => this.#pass(state)))
-    return Effect.forever(Effect.andThen(
-      pause,
+    this.#looking = this.#fork(
       Effect.catchCause(look, (cause) => Effect.logDebug("sweeping what dead processes left failed", cause))
-    ))
+    )
   }
 
   #pass(state: TransactionState): Effect.Effect<void> {
-    // a layer that has written under its prefix goes on living (2)
-    if (this.#markedMillis > -Infinity) state.set(this.key, millisBytes(state.timeMillis))
     const { begin, end } = Tuple.range(["p"], libraryPrefix(state.prefix))
     const from = this.#cursor ?? begin
     const step = (at: Uint8Array, left: number): Effect.Effect<Uint8Array | undefined> => {
@@ -129,11 +129,12 @@ export class Presence {
   get #leave(): Effect.Effect<void> {
     return Effect.suspend(() => {
       if (this.#markedMillis === -Infinity) return Effect.void
+      const ended = this.#looking === undefined ? Effect.void : Fiber.interrupt(this.#looking)
       const clear = transact(
         this.#target,
         Effect.map(Transaction, (state) => state.clearRange(this.#prefix, Tuple.strinc(this.#prefix)))
       )
-      return Effect.ignore(Effect.timeoutOption(Effect.interruptible(clear), FAREWELL_MILLIS))
+      return Effect.ignore(Effect.timeoutOption(Effect.interruptible(Effect.andThen(ended, clear)), FAREWELL_MILLIS))
     })
   }
 }

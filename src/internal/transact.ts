@@ -17,13 +17,14 @@ import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import { type Backend, type CommitRequest, TRANSACTION_LIMIT_MILLIS } from "../Backend.ts"
+import { type Backend, type CommitRequest, type DriverTransaction, TRANSACTION_LIMIT_MILLIS } from "../Backend.ts"
 import type { BackendError } from "../BackendError.ts"
 import { Transaction } from "../Transaction.ts"
 import type { Calls } from "./calls.ts"
 import * as Keys from "./keys.ts"
 import type { Presence } from "./presence.ts"
 import type { Slot, Slots } from "./slots.ts"
+import { difference, rehearse, StrictMode, written } from "./strictMode.ts"
 import { TransactionState } from "./transactionState.ts"
 
 /** Longer than any store's own timeout, shorter than a person's patience. */
@@ -59,7 +60,14 @@ export interface Observer<A> {
   readonly tries?: number
 }
 
-const operationIds = { next: 0 }
+/** Operations are numbered for each process id, which no other backend has. */
+const operations = new WeakMap<object, { next: number }>()
+
+const nextOperation = (processId: Uint8Array): number => {
+  let counter = operations.get(processId)
+  if (counter === undefined) operations.set(processId, counter = { next: 0 })
+  return counter.next++
+}
 
 /** Bytes no other try has: the process, the operation's number, and the try's. */
 const operationId = (processId: Uint8Array, operation: number, tries: number): Uint8Array => {
@@ -89,7 +97,8 @@ const loop = Effect.fnUntraced(function*<A, E>(
 ): Effect.fn.Return<A, E | BackendError> {
   const clock = yield* Clock.Clock
   let spentMillis = 0
-  const operation = operationIds.next++
+  const operation = nextOperation(target.backend.processId)
+  const isStrict = yield* StrictMode
   const computed: Array<Done<A>> = []
   // the error of a try that may have been applied, until a later one has looked
   let unknown: BackendError | undefined
@@ -97,7 +106,7 @@ const loop = Effect.fnUntraced(function*<A, E>(
   for (let tries = 1;; tries++) {
     const id = operationId(target.backend.processId, operation, tries)
     const started = clock.currentTimeMillisUnsafe()
-    const outcome = yield* runTry(target, body, observer, slot, id, tries, computed, clock)
+    const outcome = yield* runTry(target, body, observer, slot, id, tries, computed, clock, isStrict)
     if (outcome._tag === "Done") return yield* outcome.exit
     const error = outcome.error
     if (outcome.hasLooked) unknown = undefined
@@ -156,20 +165,18 @@ const runTry = <A, E>(
   id: Uint8Array,
   tries: number,
   computed: Array<Done<A>>,
-  clock: Clock.Clock
+  clock: Clock.Clock,
+  isStrict: boolean
 ): Effect.Effect<Try<A, E>> =>
   Effect.uninterruptibleMask((restore) =>
     Effect.matchEffect(target.backend.begin, {
       onFailure: (error) => Effect.succeed(failed(error, false)),
       onSuccess: (driver) => {
-        const state = new TransactionState(driver, {
-          target,
-          operationId: id,
-          attempt: tries,
-          timeMillis: clock.currentTimeMillisUnsafe()
-        })
+        const options = { target, operationId: id, attempt: tries, timeMillis: clock.currentTimeMillisUnsafe() }
+        const state = new TransactionState(driver, options)
+        const counted = Effect.provideService(body, Transaction, state)
         const run = Effect.flatMap(
-          Effect.exit(restore(Effect.provideService(body, Transaction, state))),
+          Effect.exit(restore(isStrict ? twice(driver, options, state, body, counted) : counted)),
           (exit) => finish(state, exit, observer, slot, tries, computed)
         )
         return Effect.onExit(
@@ -181,6 +188,20 @@ const runTry = <A, E>(
       }
     })
   )
+
+/** Runs a body after a rehearsal, and holds what they wrote against each other. */
+const twice = <A, E>(
+  driver: DriverTransaction,
+  options: ConstructorParameters<typeof TransactionState>[1],
+  state: TransactionState,
+  body: Effect.Effect<A, E, Transaction>,
+  run: Effect.Effect<A, E>
+): Effect.Effect<A, E> =>
+  Effect.flatMap(rehearse(driver, options, body), (first) =>
+    Effect.tap(run, () => {
+      const impure = difference(first, written(state))
+      return impure === undefined ? Effect.void : Effect.die(impure)
+    }))
 
 /** What an earlier try computed, if it was applied after all; else the next one runs (4). */
 const lookBack = <A, E>(

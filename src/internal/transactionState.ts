@@ -112,6 +112,20 @@ export class TransactionState {
     this.driver.close()
   }
 
+  /** Remembers this moment: the function that it returns takes back all that was written, and asked for, since then. */
+  mark(): () => void {
+    const overlay = this.#overlay.mark()
+    const lengths = [this.#stamped, this.#unreadable, this.onAccepted, this.onCommit].map((list) => list.length)
+    const watches = this.#watches.length
+    return () => {
+      this.#overlay.restore(overlay)
+      ;[this.#stamped, this.#unreadable, this.onAccepted, this.onCommit].forEach((list, i) => {
+        list.length = lengths[i]!
+      })
+      for (const watch of this.#watches.splice(watches)) watch.onCancel?.()
+    }
+  }
+
   get(key: Uint8Array, snapshot = false): Effect.Effect<Uint8Array | undefined> {
     if (this.#refused()) return this.#die()
     const text = Keys.toText(key)

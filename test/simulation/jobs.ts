@@ -15,11 +15,6 @@ const Work = Jobs.make("work", {
 
 const tenant = Tenant.layer(["jobs"])
 
-/** What the keys of jobs that wait or run have in them. */
-const UNDER_WORK = ["pending", "pending-parked", "seq", "activity"].map((name) =>
-  Buffer.from(Tuple.pack(["work", name])).toString("latin1")
-)
-
 /** What the creators know. */
 export interface Known {
   /** Jobs that were added for sure, and are not removed. */
@@ -87,7 +82,9 @@ export const settle = (world: World) =>
         counts: yield* Tenant.transact(Work.counts),
         // of jobs that do not wait and do not run any more
         left: rows.map(({ key }) => Buffer.from(key).toString("latin1"))
-          .filter((key) => UNDER_WORK.some((prefix) => key.includes(prefix)))
+          .filter((key) =>
+            ["pending", "pending-parked", "seq", "activity"].some((kind) => key.includes(`\u0002work\0\u0002${kind}\0`))
+          )
       }
     }).pipe(Effect.provide(tenant))
   })

@@ -4,6 +4,7 @@
  */
 import { Effect, Exit, Option, Schema } from "effect"
 import { BackendError, DgenServer, Tenant, Transaction } from "effect-dgen"
+import * as Check from "../../src/testing/Check.ts"
 import type { World } from "../../src/testing/Simulation.ts"
 
 const Entry = Schema.Struct({ id: Schema.String, locked: Schema.Boolean })
@@ -140,27 +141,19 @@ export const check = (
   { applied, state }: { readonly applied: number; readonly state: State },
   died: boolean
 ): ReadonlyArray<string> => {
-  const problems: Array<string> = []
   const ids = state.entries.map((entry) => entry.id)
   const place = new Map(ids.map((id, index) => [id, index]))
-  if (place.size !== ids.length) problems.push("a message was applied twice")
+  const problems = [
+    ...Check.exactlyOnce({ acknowledged: told.order, refused: told.refused }, ids),
+    ...Check.actions(told.actions, ids, { all: !died })
+  ]
   for (const [id, answer] of told.acknowledged) {
     const at = place.get(id)
-    if (at === undefined) problems.push(`${id} was acknowledged, and is lost`)
-    else if (answer !== undefined && answer !== at + 1) {
+    if (at !== undefined && answer !== undefined && answer !== at + 1) {
       problems.push(`${id} was answered ${answer}, and lies at ${at + 1}`)
     }
   }
-  for (const id of told.refused) if (place.has(id)) problems.push(`${id} was refused, and was applied`)
-  for (const [sender, sent] of told.order) {
-    const places = sent.map((id) => place.get(id) ?? -1)
-    const isOrdered = places.every((at, i) => i === 0 || at > places[i - 1]!)
-    if (!isOrdered) problems.push(`the messages of ${sender} were applied in another order than sent`)
-  }
   const counted = state.entries.filter((entry) => !entry.locked).length
   if (applied !== counted) problems.push(`${applied} applications were counted beside ${counted} entries`)
-  if (new Set(told.actions).size !== told.actions.length) problems.push("an action ran twice")
-  for (const id of told.actions) if (!place.has(id)) problems.push(`the action of ${id} ran, which was not applied`)
-  if (!died) { for (const id of ids) if (!told.actions.includes(id)) problems.push(`the action of ${id} did not run`) }
   return problems
 }

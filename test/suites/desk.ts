@@ -2,7 +2,7 @@
  * The server that the suites of locks run: it writes down what it handled, and its locked handlers are the test's.
  * `log` and `count` are two entries of its state, so that changes of one and of both can be told apart.
  */
-import { Deferred, Effect, Layer, Schema } from "effect"
+import { Deferred, Effect, Exit, Layer, Schema } from "effect"
 import { DgenServer, Transaction } from "effect-dgen"
 import { fast } from "./serverSupport.ts"
 
@@ -35,12 +35,16 @@ export const logged = (state: State, ...words: ReadonlyArray<string>): State => 
   log: [...state.log, words.map((word) => word.slice(0, 9)).join(" ")]
 })
 
-const lockedBy = ({ item }: { readonly item: string }, state: State) =>
+const lockedBy = Effect.fnUntraced(function*(
+  { item }: { readonly item: string },
+  state: State,
+  { from }: DgenServer.HandlerContext
+) {
   // what a refused lock must not leave behind
-  Effect.as(
-    Transaction.set(["locked by", item.slice(0, 9)], new Uint8Array(1)),
-    DgenServer.lock(logged(state, "lock", item))
-  )
+  yield* Transaction.set(["locked by", item.slice(0, 9)], new Uint8Array(1))
+  if (item === "answered") yield* Desk.replyTo(from!, Exit.succeed("at once"))
+  return DgenServer.lock(logged(state, "lock", item))
+})
 
 export const desk = Desk.behaviour({
   init: Effect.succeed({ log: [], count: 0 }),

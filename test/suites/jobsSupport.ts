@@ -3,6 +3,7 @@ import { it } from "@effect/vitest"
 import { Effect, Exit, Layer, Logger, Option, Schema, Scope } from "effect"
 import { type Backend, type BackendError, type Jobs, Tenant, Transaction, Tuple } from "effect-dgen"
 import { TestClock } from "effect/testing"
+import { processesPrefix } from "../../src/internal/layout.ts"
 
 export type BackendLayer = Layer.Layer<Backend.Backend, BackendError.BackendError>
 type Services = Tenant.Tenant | Backend.Backend | Scope.Scope
@@ -48,9 +49,15 @@ export const opened = <E, R>(layer: Layer.Layer<never, E, R>) =>
     return Scope.close(own, Exit.void)
   })
 
-/** Every key that the library keeps in the tenant. */
+/** Every row of the tenant but what processes keep for themselves, such as the slots of their transactions. */
 export const allKeys = Tenant.transact(
-  Effect.flatMap(Transaction.Transaction, (state) => state.getRange(state.prefix, Tuple.strinc(state.prefix)))
+  Effect.flatMap(Transaction.Transaction, (state) => {
+    const processes = Buffer.from(processesPrefix(state.prefix))
+    return Effect.map(
+      state.getRange(state.prefix, Tuple.strinc(state.prefix)),
+      (rows) => rows.filter((row) => !processes.equals(row.key.subarray(0, processes.length)))
+    )
+  })
 )
 
 /** A job that somebody else would have to add first. */

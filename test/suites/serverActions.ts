@@ -1,8 +1,9 @@
 /** Actions: once a committed batch, after its commit, in order (source document, section 4.3; rule R22). */
 import { assert, describe } from "@effect/vitest"
 import { Context, Deferred, Effect, Exit, Fiber, Layer, Ref, Schema, Scope } from "effect"
-import { BackendError, DgenServer, type Tenant } from "effect-dgen"
+import { DgenServer, type Tenant } from "effect-dgen"
 import {
+  conflict,
   elsewhere,
   failureOf,
   fast,
@@ -205,7 +206,6 @@ export const actionsSuite = (name: string, backend: Store) => {
       Effect.gen(function*() {
         const { head } = yield* keysOf(["Clerk"])
         const order: Array<string> = []
-        const conflict = new BackendError.BackendError({ reason: new BackendError.Conflict({ message: "a test" }) })
         const refusals = { left: 0 }
         const tenant = yield* tapped({
           before: ({ mutations }) =>
@@ -292,6 +292,48 @@ export const actionsSuite = (name: string, backend: Store) => {
           assert.strictEqual(yield* server.queueLength, 1)
           yield* Effect.scoped(Effect.flatMap(hire().start(), (again) => until(again.queueLength, (n) => n === 0)))
         }
+      })
+    )
+    for (const end of ["stop", "kill"] as const) {
+      live(
+        `may ${end} their own server`,
+        Effect.gen(function*() {
+          for (const way of ["inline", "queued"] as const) {
+            const handle = yield* Deferred.make<Clerk["Service"]>()
+            const { lines, start } = hire(() =>
+              Effect.orDie(Effect.flatMap(Deferred.await(handle), (server) => server[end]()))
+            )
+            const scope = yield* Scope.make()
+            const server = yield* start(way === "inline" ? {} : { consumeK: 2 }).pipe(
+              Effect.provideService(Scope.Scope, scope)
+            )
+            yield* Deferred.succeed(handle, server)
+            yield* Effect.exit(server.call("Do", { item: way }))
+            const error = yield* until(
+              Effect.flip(server.priorityCall("Do", { item: "refused" })),
+              ({ _tag }) => _tag !== "Refused"
+            )
+            assert.strictEqual(error._tag, end === "stop" ? "ServerStopped" : "ServerKilled")
+            yield* Scope.close(scope, Exit.void)
+            assert.strictEqual(lines.length, 2)
+          }
+        })
+      )
+    }
+    live(
+      "that stop waits for: those of inline calls too",
+      Effect.gen(function*() {
+        const begun = yield* Deferred.make<void>()
+        const go = yield* Deferred.make<void>()
+        const { lines, start } = hire(() => Effect.andThen(Deferred.succeed(begun, undefined), Deferred.await(go)))
+        const server = yield* start()
+        assert.strictEqual(yield* server.call("Do", { item: "a" }), 1)
+        yield* Deferred.await(begun)
+        const stopping = yield* Effect.forkChild(server.stop(), { startImmediately: true })
+        assert.isUndefined(stopping.pollUnsafe())
+        yield* Deferred.succeed(go, undefined)
+        yield* Fiber.join(stopping)
+        assert.strictEqual(lines.length, 2)
       })
     )
     live(

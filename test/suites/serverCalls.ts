@@ -1,8 +1,9 @@
 /** Calls, casts and answers: what is one transaction, what is left behind, and what answers a call later (R1 to R11). */
 import { assert, describe } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber, Schema } from "effect"
-import { BackendError, DgenServer, Tenant, Transaction } from "effect-dgen"
+import { DgenServer, Tenant, Transaction } from "effect-dgen"
 import {
+  conflict,
   defectOf,
   elsewhere,
   failureOf,
@@ -148,7 +149,6 @@ export const callsSuite = (name: string, backend: Store) => {
     live(
       "an inline call that conflicts is queued, and handled once",
       Effect.gen(function*() {
-        const conflict = new BackendError.BackendError({ reason: new BackendError.Conflict({ message: "a test" }) })
         const { head } = yield* keysOf(["Gate"])
         const refusals = { left: 0 }
         const tenant = yield* tapped({

@@ -6,6 +6,7 @@ import { grains, Mill, type Run, startMill } from "./mill.ts"
 import {
   elsewhere,
   failureOf,
+  fast,
   inside,
   keptLogs,
   keysOf,
@@ -89,6 +90,30 @@ export const failuresSuite = (name: string, backend: Store) => {
         const attempts = runs.map(({ attempt }) => attempt).sort()
         assert.deepStrictEqual(attempts.slice(0, 3), [1, 1, 2])
         assert.notInclude(attempts, 3)
+      })
+    )
+    live(
+      "that are counted late, when others have counted more, take nothing back",
+      Effect.gen(function*() {
+        const runs: Array<Run> = []
+        const { items } = yield* keysOf(["Mill"])
+        const begun = yield* Deferred.make<void>()
+        const go = yield* Deferred.make<void>()
+        const late = yield* tapped({
+          before: ({ mutations }) =>
+            mutations.some((mutation) => mutation.op === "set" && touches(items)(mutation))
+              ? Effect.andThen(Deferred.succeed(begun, undefined), Deferred.await(go))
+              : Effect.void
+        })
+        const one = yield* inside(late)(startMill({}, runs))
+        yield* one.castAll(grains(["a", "crash 2"]))
+        yield* Deferred.await(begun)
+        const two = yield* startMill({ restart: Schedule.recurs(1), consumeK: 2 }, runs)
+        yield* until(Effect.sync(() => runs.length), (length) => length === 3)
+        assert.strictEqual((yield* Effect.flip(two.call("Log")))._tag, "ServerStopped")
+        yield* Deferred.succeed(go, undefined)
+        yield* until(logOf, (log) => log.includes("a"))
+        assert.deepStrictEqual(runs.filter(({ item }) => item === "a").map(({ attempt }) => attempt), [1, 1, 2, 3])
       })
     )
     live(
@@ -196,6 +221,40 @@ export const failuresSuite = (name: string, backend: Store) => {
         assert.strictEqual(runs.length, 1)
         assert.strictEqual(yield* server.queueLength, 0)
         assert.deepStrictEqual(yield* deadLetters, [])
+      })
+    )
+
+    live(
+      "of handlers that return what is no outcome of theirs: their message is charged, the sender told",
+      Effect.gen(function*() {
+        const outcomes: { readonly [what: string]: () => unknown } = {
+          nothing: () => undefined,
+          text: () => "text",
+          reply: () => DgenServer.reply(1, { log: [] }),
+          lock: () => DgenServer.lock({ log: [] }),
+          throws: () => {
+            throw new Error("thrown")
+          }
+        }
+        const behaviour = Mill.behaviour({
+          init: Effect.succeed({ log: [] }),
+          handlers: {
+            Grind: ({ does }) => outcomes[does]!() as any,
+            Ask: (_, state) => DgenServer.reply(0, state),
+            Log: (_, state) => DgenServer.reply(state.log, state)
+          }
+        })
+        const server = yield* Mill.start(behaviour, { ...fast, tuid: ["Mill"], deadLetterThreshold: 1, consumeK: 10 })
+        for (const does of Object.keys(outcomes)) {
+          const error = yield* Effect.flip(server.priorityCast("Grind", { item: "a", does }))
+          assert.strictEqual(error._tag, "HandlerCrashed")
+          if (does !== "throws") assert.include(error.message, "the handler of \"Grind\" in Mill")
+        }
+        yield* server.castAll(grains(...Object.keys(outcomes).map((does) => ["a", does] as const)))
+        const letters = yield* until(deadLetters, (letters) => letters.length === Object.keys(outcomes).length)
+        assert.deepStrictEqual(letters.map(({ payload }: any) => payload.does), Object.keys(outcomes))
+        assert.isFalse(yield* server.locked)
+        assert.deepStrictEqual(yield* server.state, { log: [] })
       })
     )
 

@@ -3,7 +3,7 @@ import { assert, describe } from "@effect/vitest"
 import { Effect, Exit, Fiber, Option } from "effect"
 import { DgenServer, Tenant, Transaction } from "effect-dgen"
 import { Desk, done, held, logged, Refused, startDesk } from "./desk.ts"
-import { scan, type Store, testsOf, until } from "./serverSupport.ts"
+import { scan, type Store, testsOf, until, waitingCalls } from "./serverSupport.ts"
 
 /** The ways in which a call gets the lock. */
 const ways = {
@@ -151,6 +151,27 @@ export const locksSuite = (name: string, backend: Store) => {
               assert.isFalse(yield* server.locked)
             }
             assert.deepStrictEqual(yield* server.call("Log"), ["lock state", "lock value", "lock nothing"])
+          })
+        )
+        live(
+          "can be answered before they end: by their handler, or by the locked one",
+          Effect.gen(function*() {
+            const tenant = yield* Tenant.Tenant
+            const server = yield* startDesk((item, state, { from }) =>
+              Effect.as(
+                Effect.orDie(Effect.provideService(
+                  Tenant.transact(Desk.replyTo(from!, Exit.succeed(`early ${item}`))),
+                  Tenant.Tenant,
+                  tenant
+                )),
+                item === "twice" ? DgenServer.reply("late", logged(state, "twice")) : DgenServer.noReply(state)
+              ), options)
+            const answers = { a: "early a", twice: "early twice", answered: "at once" }
+            for (const [item, answer] of Object.entries(answers)) {
+              assert.strictEqual(yield* server[operation]("Work", { item }), answer)
+              yield* until(server.locked, (locked) => !locked)
+            }
+            assert.deepStrictEqual(yield* waitingCalls(["Desk"]), [])
           })
         )
         live(

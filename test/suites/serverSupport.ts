@@ -1,7 +1,7 @@
 /** What the suites of servers share: a tenant of its own for each test, other tenant layers, and looks into the store. */
 import { it } from "@effect/vitest"
 import { Cause, type Context, Effect, Exit, Fiber, Layer, Logger, Schedule, type Scope } from "effect"
-import { Backend, type BackendError, Tenant, Tuple } from "effect-dgen"
+import { Backend, BackendError, Tenant, Tuple } from "effect-dgen"
 import { ServerKeys } from "../../src/internal/server/layout.ts"
 
 /** A store that the suites run on. */
@@ -35,6 +35,8 @@ export const elsewhere = Effect.gen(function*() {
 export interface Hooks {
   /** Before a commit that writes; a failure is the commit's. */
   readonly before?: (request: Backend.CommitRequest) => Effect.Effect<void, BackendError.BackendError>
+  /** Before a read of a range. */
+  readonly reads?: (begin: Uint8Array) => void
   /** After a commit that wrote. */
   readonly after?: (request: Backend.CommitRequest) => Effect.Effect<void>
 }
@@ -47,7 +49,10 @@ export const tapped = (hooks: Hooks) =>
     const begin = Effect.map(backend.begin, (driver): Backend.DriverTransaction => ({
       readVersion: driver.readVersion,
       get: (key) => driver.get(key),
-      getRange: (begin, end, options) => driver.getRange(begin, end, options),
+      getRange: (begin, end, options) => {
+        hooks.reads?.(begin)
+        return driver.getRange(begin, end, options)
+      },
       commit: (request, accepted) =>
         request.mutations.length === 0
           ? driver.commit(request, accepted)
@@ -60,6 +65,28 @@ export const tapped = (hooks: Hooks) =>
     const layer = Layer.succeed(Backend.Backend, Backend.Backend.of({ ...backend, begin }))
     return yield* Layer.build(Layer.fresh(Tenant.layer(path)).pipe(Layer.provide(layer)))
   })
+
+/** What a store says to a commit that conflicts. */
+export const conflict = new BackendError.BackendError({
+  reason: new BackendError.Conflict({ message: "refused by a test" })
+})
+
+/** Writes as the store's neighbour: past all that the library knows of its keys. */
+export const overwrite = (mutations: ReadonlyArray<Backend.Mutation>) =>
+  Effect.flatMap(Backend.Backend, (backend) =>
+    Effect.acquireUseRelease(
+      backend.begin,
+      (driver) =>
+        driver.commit({
+          mutations,
+          readConflicts: [],
+          writeConflicts: mutations.map((mutation) =>
+            mutation.op === "clearRange" ? mutation : { begin: mutation.key, end: Tuple.strinc(mutation.key) }
+          ),
+          watches: []
+        }, () => {}),
+      (driver) => Effect.sync(() => driver.close())
+    ))
 
 /** Runs with what another tenant layer gives. */
 export const inside = (context: Context.Context<Tenant.Tenant>) => <A, E, R>(effect: Effect.Effect<A, E, R>) =>

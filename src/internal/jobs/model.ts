@@ -10,7 +10,7 @@ import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import { Transaction } from "../../Transaction.ts"
 import * as Tuple from "../../Tuple.ts"
-import { type Codec, codecOf, packValue, unpackValue } from "../codec.ts"
+import { type Codec, codecOf, packData, unpackValue } from "../codec.ts"
 import * as Keys from "../keys.ts"
 import type { TransactionState } from "../transactionState.ts"
 import { InvalidData, InvalidId, InvalidOption, JobTooLarge, UnreadableData } from "./errors.ts"
@@ -199,7 +199,9 @@ export const encodeData = (
   if (Result.isFailure(encoded)) {
     return Effect.fail(new InvalidData({ type: model.type, id, ...encoded.failure }))
   }
-  const bytes = packValue(encoded.success)
+  const packed = packData(encoded.success)
+  if (Result.isFailure(packed)) return Effect.fail(new InvalidData({ type: model.type, id, ...packed.failure }))
+  const bytes = packed.success
   return bytes.length <= DATA_LIMIT_BYTES ? Effect.succeed(bytes) : Effect.fail(
     new JobTooLarge({ type: model.type, id, bytes: bytes.length, limitBytes: DATA_LIMIT_BYTES })
   )

@@ -39,7 +39,7 @@ export const write = (
   Pieces.append(
     state,
     keys.dead,
-    packValue([FORMAT, letter.attempts, state.timeMillis, cause, Buffer.from(letter.message)])
+    packValue([FORMAT, letter.attempts, state.timeMillis, cause, letter.message])
   )
   state.add(keys.deadCount, Queue.counterBytes(1))
 }
@@ -52,7 +52,7 @@ const rowOf = (whole: Pieces.Whole): DeadRow => {
     if (
       typeof attempts === "number" && typeof millis === "number" && typeof cause === "string" &&
       message instanceof Uint8Array
-    ) return { id, attempts, millis, cause, message: new Uint8Array(message) }
+    ) return { id, attempts, millis, cause, message }
   }
   return { id, attempts: 0, millis: 0, cause: "this row cannot be read: delete it", message: whole.bytes }
 }

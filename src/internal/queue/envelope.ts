@@ -1,9 +1,9 @@
 /**
- * A message in the queue: `[format, tag, payload, caller, trace, millis]` as MessagePack. Decoders refuse what they do not know
+ * A message in the queue: `[format, tag, payload, caller, trace, millis, id]` as MessagePack. Decoders refuse what they do not know
  * with a problem: bytes in a store can come from any version.
  */
 import * as Result from "effect/Result"
-import { packValue, unpackValue } from "../codec.ts"
+import { packData, packValue, type Problem, unpackValue } from "../codec.ts"
 
 const FORMAT = 1
 
@@ -29,40 +29,58 @@ export interface Envelope {
   readonly trace: Trace | undefined
   /** When it was sent, by its sender's clock; 0 where that cannot be read. */
   readonly millis: number
+  /** The id that it had when it was first queued, of a message that was put back. */
+  readonly id?: string | undefined
 }
 
-/** The bytes of a message. */
-export const encode = ({ caller, millis, payload, tag, trace }: Envelope): Uint8Array =>
-  packValue([
-    FORMAT,
-    tag,
-    payload ?? null,
-    caller === undefined ? null : [Buffer.from(caller.instance), caller.id, caller.millis],
-    trace === undefined ? null : [trace.traceId, trace.spanId, trace.sampled],
-    millis
-  ])
+const dataOf = ({ caller, id, millis, payload, tag, trace }: Envelope): ReadonlyArray<unknown> => [
+  FORMAT,
+  tag,
+  payload ?? null,
+  caller === undefined ? null : [caller.instance, caller.id, caller.millis],
+  trace === undefined ? null : [trace.traceId, trace.spanId, trace.sampled],
+  millis,
+  id ?? null
+]
+
+/** The bytes of a message, or what cannot be kept of its payload. */
+export const tryEncode = (envelope: Envelope): Result.Result<Uint8Array, Problem> =>
+  Result.mapError(packData(dataOf(envelope)), ({ field, problem }) => ({ field: field.replace(/^2\.?/, ""), problem }))
+
+/** The bytes of a message whose payload is known to be kept. */
+export const encode = (envelope: Envelope): Uint8Array => packValue(dataOf(envelope))
+
+/** A message that leaves its place in the queue takes its id with it. */
+export const withId = (bytes: Uint8Array, id: string): Uint8Array =>
+  Result.match(decode(bytes), {
+    // what cannot be read needs no id: nobody will ever handle it
+    onFailure: () => bytes,
+    onSuccess: (envelope) => envelope.id === undefined ? encode({ ...envelope, id }) : bytes
+  })
 
 /** The message of bytes, or what is wrong with them. */
 export const decode = (bytes: Uint8Array): Result.Result<Envelope, string> =>
   Result.flatMap(unpackValue(bytes), (data): Result.Result<Envelope, string> => {
     if (!Array.isArray(data) || data[0] !== FORMAT) return Result.fail("not a message of this version")
-    const [, tag, payload, caller, trace, sent] = data as Array<unknown>
+    const [, tag, payload, caller, trace, sent, named] = data as Array<unknown>
+    const id = typeof named === "string" ? named : undefined
     const millis = isCount(sent) ? sent : 0
     if (typeof tag !== "string") return Result.fail("a message without a name")
     if (caller === null || caller === undefined) {
-      return Result.succeed({ tag, payload, caller: undefined, trace: traceOf(trace), millis })
+      return Result.succeed({ tag, payload, caller: undefined, trace: traceOf(trace), millis, id })
     }
     if (!Array.isArray(caller)) return Result.fail("a message with an unknown caller")
-    const [instance, id, called] = caller as Array<unknown>
-    if (!(instance instanceof Uint8Array) || !isCount(id) || !isCount(called)) {
+    const [instance, number, called] = caller as Array<unknown>
+    if (!(instance instanceof Uint8Array) || !isCount(number) || !isCount(called)) {
       return Result.fail("a message with an unknown caller")
     }
     return Result.succeed({
       tag,
       payload,
-      caller: { instance: new Uint8Array(instance), id, millis: called },
+      caller: { instance, id: number, millis: called },
       trace: traceOf(trace),
-      millis
+      millis,
+      id
     })
   })
 

@@ -87,8 +87,8 @@ const isWhole = (prefix: Uint8Array, rows: ReadonlyArray<KeyValue>, at: number, 
 export const stampText = (stamp: Tuple.Versionstamp): string =>
   Buffer.from(stamp.bytes).toString("hex") + stamp.userVersion.toString(16).padStart(4, "0")
 
-/** The versionstamp of its name, or `undefined` when the text is none. */
+/** The versionstamp of its name, or `undefined` when the text is none; the one of no commit is none. */
 export const stampOfText = (text: string): Tuple.Versionstamp | undefined =>
-  /^[0-9a-f]{24}$/.test(text)
+  /^(?!f{20})[0-9a-f]{24}$/.test(text)
     ? new Tuple.Versionstamp(new Uint8Array(Buffer.from(text.slice(0, 20), "hex")), Number.parseInt(text.slice(20), 16))
     : undefined

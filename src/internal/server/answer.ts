@@ -5,7 +5,7 @@
  */
 import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
-import { codecOf, packValue, unpackValue } from "../codec.ts"
+import { codecOf, packData, packValue, unpackValue } from "../codec.ts"
 import { DeadLettered, HandlerCrashed, ServerKilled, ServerStopped } from "./errors.ts"
 import type { Answer, Definition, Message } from "./model.ts"
 
@@ -59,7 +59,11 @@ const encodeWith = (kind: number, what: string, message: Message, value: unknown
       `the ${what} of "${message.tag}" does not fit its schema${field === "" ? "" : ` at "${field}"`}: ${problem}`
     )
   }
-  const bytes = packValue([kind, encoded.success ?? null])
+  const packed = packData([kind, encoded.success ?? null])
+  if (Result.isFailure(packed)) {
+    return failed(`the ${what} of "${message.tag}" cannot be kept: ${packed.failure.problem}`)
+  }
+  const bytes = packed.success
   return bytes.length <= ANSWER_LIMIT_BYTES
     ? { bytes, problem: undefined }
     : failed(`the ${what} of "${message.tag}" has ${bytes.length} bytes, and at most ${ANSWER_LIMIT_BYTES} fit`)

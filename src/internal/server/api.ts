@@ -179,7 +179,8 @@ export interface Running<M, State> extends Client<M, State> {
   readonly stop: (reason?: unknown) => Effect.Effect<void>
   /**
    * Deletes the durable server: its state, queue, dead letters and lock. Calls that wait fail with `ServerKilled`, and so
-   * does everything that is asked of a handle later, in any process. Only a new start makes the server again.
+   * do later calls, priority and info messages of a handle, in any process. Only a new start makes the server again; a
+   * later `cast` is queued for that.
    */
   readonly kill: (reason?: unknown) => Effect.Effect<void, BackendError>
 }

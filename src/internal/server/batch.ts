@@ -12,7 +12,6 @@ import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
-import type { StateError } from "../../StateCodec.ts"
 import { Transaction } from "../../Transaction.ts"
 import * as Envelopes from "../queue/envelope.ts"
 import { stampText } from "../queue/pieces.ts"
@@ -25,9 +24,9 @@ import type { Fenced, Head } from "./head.ts"
 import { acquire, type Acquired, requeueFenced } from "./locked.ts"
 import { record } from "./metrics.ts"
 import type { ActionRequest } from "./model.ts"
-import { type HeldLogs, holdLogs, PureRunner } from "./purity.ts"
+import { type Held, type HeldLogs, holdLogs, PureRunner } from "./purity.ts"
 import type { Died } from "./requeue.ts"
-import { headOf, loadState, save, type Server, stop, writeHead } from "./server.ts"
+import { headOf, loadState, save, type Server, stop, Unreadable, writeHead } from "./server.ts"
 
 /** More broken locks than this wait for their holders at no time: the oldest message is put back at once. */
 const FENCED_LIMIT = 16
@@ -51,7 +50,7 @@ export type Batch =
   }
 
 /** How much the next batches take, and what this consumer has seen of locks; kept from batch to batch. */
-export interface Pace {
+export interface Pace extends Held {
   /** The most messages that the next batch takes. */
   limit: number
   /** The messages of the batch that runs. */
@@ -62,15 +61,6 @@ export interface Pace {
   measuredMillis: number
   /** When this consumer first saw a lock, or a message of a broken one, on its own clock (2). */
   readonly sightings: Map<string, number>
-}
-
-/** The state of a server, which stops it when it cannot be read (rule R16). */
-export class Unreadable {
-  readonly _tag = "Unreadable"
-  readonly error: StateError
-  constructor(error: StateError) {
-    this.error = error
-  }
 }
 
 /** The body of a batch. */
@@ -163,6 +153,7 @@ const runItems = (
     const logs = yield* holdLogs
     const runner = yield* PureRunner.make(server.definition.name, state, logs)
     pace.seen = items
+    pace.logs = logs
     const loaded = yield* Effect.mapError(loadState(server, head), (error) => new Unreadable(error))
     const actions: Array<ReadonlyArray<ActionRequest>> = []
     const outcomes: Array<Handled["outcome"]> = []
@@ -188,10 +179,10 @@ const runItems = (
       (error) => new Crash("state", Cause.die(error), logs, taken === 1 ? 0 : undefined)
     )
     state.onCommit.push(() => {
-      logs.release()
       for (const outcome of outcomes) record(server, server.metrics.outcome(outcome), 1)
     })
-    // before the answers: who has one finds the handle stopped
+    // before the answers: who has one finds the lines written, and the handle stopped
+    state.onCommit.unshift(() => logs.release())
     if (last?.handled.stopped) state.onCommit.unshift(() => stop(server, String(last.handled.stop)))
     return {
       _tag: "Done",
@@ -217,7 +208,7 @@ const runItem = Effect.fnUntraced(function*(
   }
   const message = Result.flatMap(
     envelope,
-    (decoded) => incoming(server, decoded, item.attempts + 1, stampText(item.stamp))
+    (decoded) => incoming(server, decoded, item.attempts + 1, decoded.id ?? stampText(item.stamp))
   )
   if (Result.isFailure(message)) {
     const tag = Result.isSuccess(envelope) ? envelope.success.tag : "message"

@@ -22,12 +22,13 @@ import type { BackendError } from "../../BackendError.ts"
 import { transact } from "../transact.ts"
 import { raceWatch } from "../watching.ts"
 import { runActions } from "./actions.ts"
-import { type Batch, batchBody, type Pace, Unreadable } from "./batch.ts"
+import { type Batch, batchBody, type Pace } from "./batch.ts"
 import { afterDeath, charge, isOfMessage } from "./failures.ts"
 import { Crash } from "./handle.ts"
 import { runLocked } from "./locked.ts"
 import { record, retried } from "./metrics.ts"
-import { gone, isEnded, type Server, stop } from "./server.ts"
+import { HeldLogs } from "./purity.ts"
+import { gone, isEnded, type Server, stop, stopUnreadable, Unreadable } from "./server.ts"
 import { sweepWaiting } from "./sweep.ts"
 
 /** How the consumer comes back after a crash: quickly at first, never more often than every 30 seconds in the end. */
@@ -91,10 +92,13 @@ const learn = (server: Server, pace: Pace, error: Crash | BackendError): Effect.
     const { _tag } = error.reason
     if (_tag !== "TransactionTooLarge" && _tag !== "TransactionTooOld") {
       const culprit = isOfMessage(error) ? pace.seen[pace.at] : undefined
+      pace.logs.release()
       return culprit === undefined ? Effect.void : charge(server, culprit, error.message)
     }
     pace.limit = halved(pace)
-    return alone === undefined ? Effect.void : charge(server, alone, error.message)
+    if (alone === undefined) return Effect.void
+    pace.logs.release()
+    return charge(server, alone, error.message)
   }
   error.logs.release()
   const culprit = error.index === undefined ? alone : pace.seen[error.index]
@@ -105,7 +109,14 @@ const learn = (server: Server, pace: Pace, error: Crash | BackendError): Effect.
 
 /** The consumer's life: turns, and its restarts (3). Ends when the handle ends. */
 export const consume = Effect.fnUntraced(function*(server: Server) {
-  const pace: Pace = { limit: server.options.consumeK, seen: [], at: 0, measuredMillis: 0, sightings: new Map() }
+  const pace: Pace = {
+    limit: server.options.consumeK,
+    seen: [],
+    at: 0,
+    measuredMillis: 0,
+    logs: HeldLogs.none,
+    sightings: new Map()
+  }
   const restart = server.options.restart ?? defaultRestart
   const clock = yield* Clock.Clock
   let sweptMillis = clock.currentTimeMillisUnsafe()
@@ -124,8 +135,7 @@ export const consume = Effect.fnUntraced(function*(server: Server) {
     }
     const error = exit.cause.reasons.find((reason) => reason._tag === "Fail")?.error
     if (error instanceof Unreadable) {
-      yield* Effect.logError(`${server.definition.name}: stops, because its state cannot be read`, error.error)
-      stop(server, error.error.message)
+      yield* stopUnreadable(server, error)
       return
     }
     yield* crashed(server, pace, error, exit.cause)

@@ -13,6 +13,7 @@ import { Transaction } from "../../Transaction.ts"
 import { codecOf } from "../codec.ts"
 import { CAUSE_LIMIT_CHARS } from "../queue/deadLetters.ts"
 import * as Envelopes from "../queue/envelope.ts"
+import { stampText } from "../queue/pieces.ts"
 import * as Queue from "../queue/queue.ts"
 import { transact } from "../transact.ts"
 import { contextOf, incoming } from "./handle.ts"
@@ -39,7 +40,13 @@ export const charge = (server: Server, item: Queue.Item, cause: string): Effect.
       if (!counted) return Effect.undefined
       const attempts = item.attempts + 1
       if (attempts < server.options.deadLetterThreshold) return Effect.undefined
-      const died = { message: item.message, attempts, cause: cause.slice(0, CAUSE_LIMIT_CHARS) }
+      const id = Result.getOrUndefined(Envelopes.decode(item.message))?.id ?? stampText(item.stamp)
+      const died = {
+        id,
+        message: Envelopes.withId(item.message, id),
+        attempts,
+        cause: cause.slice(0, CAUSE_LIMIT_CHARS)
+      }
       Queue.take(state, server.keys, [item])
       return Effect.as(bury(state, server.keys, died), died)
     })
@@ -49,6 +56,20 @@ export const charge = (server: Server, item: Queue.Item, cause: string): Effect.
     (died) => died === undefined ? Effect.void : afterDeath(server, died)
   )
 }
+
+/** Makes a dead letter of a message that was never queued. */
+export const buryDirect = (
+  server: Server,
+  letter: Pick<Died, "message" | "attempts" | "cause">
+): Effect.Effect<Died, BackendError> =>
+  transact(
+    server.tenant,
+    Effect.flatMap(Transaction, (state) => {
+      const id = Buffer.from(state.operationId.subarray(0, 20)).toString("hex")
+      const died = { ...letter, id, cause: letter.cause.slice(0, CAUSE_LIMIT_CHARS) }
+      return Effect.as(bury(state, server.keys, died), died)
+    })
+  )
 
 /** Logs and counts a dead letter, and runs the server's dead-letter handler, if it has one. */
 export const afterDeath = (server: Server, died: Died): Effect.Effect<void> => {
@@ -75,13 +96,13 @@ export const afterDeath = (server: Server, died: Died): Effect.Effect<void> => {
 const contextOfDead = (server: Server, died: Died, envelope: Envelopes.Envelope | undefined) => {
   const input = envelope === undefined
     ? undefined
-    : Result.getOrUndefined(incoming(server, envelope, died.attempts, ""))
+    : Result.getOrUndefined(incoming(server, envelope, died.attempts, died.id))
   if (input === undefined) {
     const message = server.definition.messages.get(envelope?.tag ?? "")
     return {
       from: undefined,
       attempt: died.attempts,
-      id: "",
+      id: died.id,
       tuid: server.tuid,
       kind: message?.kind ?? "cast"
     } as const

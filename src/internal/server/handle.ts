@@ -1,7 +1,8 @@
 /**
  * Runs handlers within a transaction: one message after another, each on the state that the one before left.
  *
- * 1. A message that fails with its declared error answers its call and leaves the state as it was.
+ * 1. A message that fails with its declared error answers its call, and leaves the state as it was and nothing that its
+ *    handler wrote or sent.
  * 2. A defect, and whatever cannot be run at all, is a crash of that message: the transaction writes nothing.
  * 3. Answers and actions leave only with the commit.
  */
@@ -135,12 +136,13 @@ export const settle = (
   callback: Effect.Effect<Outcome, unknown, Transaction>
 ): Effect.Effect<Handled, Crash> => {
   const { message } = input
+  const takeBack = runner.mark()
   return Effect.matchCauseEffect(traced(server, input, runner.run(message.tag, callback)), {
     onFailure: (cause) => {
       const failure = cause.reasons.find((reason) => reason._tag === "Fail")
-      return failure === undefined
-        ? Effect.fail(new Crash(message.tag, cause, logs, index))
-        : Effect.succeed({ ...nothing(state), answer: Exit.fail(failure.error) })
+      if (failure === undefined) return Effect.fail(new Crash(message.tag, cause, logs, index))
+      takeBack()
+      return Effect.succeed({ ...nothing(state), answer: Exit.fail(failure.error) })
     },
     onSuccess: (outcome) => {
       const problem = problemOf(server, message, outcome)

@@ -19,7 +19,7 @@ import { type Direct, type Progress, runInline, runPriority } from "./immediate.
 import { kill } from "./kill.ts"
 import { check, type Checked } from "./messages.ts"
 import type { Client, Kind, Running } from "./model.ts"
-import { endError, isEnded, type Server, stop } from "./server.ts"
+import { endError, isEnded, RunsIn, type Server, stop } from "./server.ts"
 
 /** A handler's input from a message that does not go through the queue, as if it had. */
 const direct = (checked: Checked, caller: Caller | undefined): Direct => ({
@@ -27,6 +27,7 @@ const direct = (checked: Checked, caller: Caller | undefined): Direct => ({
   payload: checked.message.payload === undefined
     ? undefined
     : Result.getOrThrow(codecOf(checked.message.payload).decode(checked.data)),
+  data: checked.data,
   caller,
   attempt: 1,
   trace: undefined
@@ -49,7 +50,9 @@ const inScope = <E>(
     )
     server.inFlight.enter()
     return Effect.andThen(
-      Effect.forkDetach(Effect.uninterruptible(work), { startImmediately: true }),
+      Effect.forkDetach(Effect.provideService(Effect.uninterruptible(work), RunsIn, server), {
+        startImmediately: true
+      }),
       Deferred.await(reached)
     )
   })
@@ -75,33 +78,52 @@ const untilEnded = <A, E>(server: Server, effect: Effect.Effect<A, E>) =>
     )
   )
 
+/** A call that locks may be answered before its lock ends. */
+const orAnswered = <E>(
+  server: Server,
+  { message }: Checked,
+  call: Clients.OpenCall,
+  effect: Effect.Effect<Uint8Array, E>
+): Effect.Effect<Uint8Array, E | ServerStopped> =>
+  message.locks ? Effect.raceFirst(Clients.awaitAnswer(server, call), effect) : effect
+
 /** A call's way from the handle to its answer. */
 type Way = (server: Server, checked: Checked, call: Clients.OpenCall) => Effect.Effect<Uint8Array, unknown>
 
 const inline: Way = (server, checked, call) =>
-  Effect.flatMap(
-    inScope(server, (progress) => runInline(server, direct(checked, call.caller), progress)),
-    (progress) => {
-      switch (progress._tag) {
-        case "Handled":
-          return Effect.succeed(progress.answer!)
-        case "Waits":
-          return untilEnded(server, Clients.awaitAnswer(server, call))
-        case "Queue":
-          return untilEnded(server, Clients.queued(server, checked, call, progress.attempts))
+  orAnswered(
+    server,
+    checked,
+    call,
+    Effect.flatMap(
+      inScope(server, (progress) => runInline(server, direct(checked, call.caller), progress)),
+      (progress) => {
+        switch (progress._tag) {
+          case "Handled":
+            return Effect.succeed(progress.answer!)
+          case "Waits":
+            return untilEnded(server, Clients.awaitAnswer(server, call))
+          case "Queue":
+            return untilEnded(server, Clients.queued(server, checked, call, progress.attempts))
+        }
       }
-    }
+    )
   )
 
 const throughQueue: Way = (server, checked, call) => untilEnded(server, Clients.queued(server, checked, call, 0))
 
 const pastQueue: Way = (server, checked, call) =>
-  Effect.flatMap(
-    inScope(server, (progress) => runPriority(server, direct(checked, call.caller), progress)),
-    (progress) =>
-      progress._tag === "Handled"
-        ? Effect.succeed(progress.answer!)
-        : untilEnded(server, Clients.awaitAnswer(server, call))
+  orAnswered(
+    server,
+    checked,
+    call,
+    Effect.flatMap(
+      inScope(server, (progress) => runPriority(server, direct(checked, call.caller), progress)),
+      (progress) =>
+        progress._tag === "Handled"
+          ? Effect.succeed(progress.answer!)
+          : untilEnded(server, Clients.awaitAnswer(server, call))
+    )
   )
 
 const calling = (server: Server, operation: string, way: Way): Client["call"] => (tag, payload, timeoutMillis) => {
@@ -132,6 +154,14 @@ const telling = (server: Server, kinds: ReadonlyArray<Kind>, operation: string) 
     )
   )
 
+/** Waits for what an ended handle still runs, unless that is what asks: an action may stop its own server. */
+const ended = (server: Server, consumer: Fiber.Fiber<void> | undefined): Effect.Effect<void> =>
+  Effect.withFiber((fiber) =>
+    fiber.getRef(RunsIn) === server
+      ? Effect.void
+      : Effect.andThen(consumer === undefined ? Effect.void : Fiber.await(consumer), server.inFlight.idle)
+  )
+
 /** The handle of a server, with the fiber of its consumer. */
 export const make = (server: Server, consumer: Fiber.Fiber<void> | undefined): Running => {
   const { consume, consumeK } = server.options
@@ -144,9 +174,8 @@ export const make = (server: Server, consumer: Fiber.Fiber<void> | undefined): R
     stop: (reason) =>
       Effect.andThen(
         Effect.sync(() => stop(server, reason === undefined ? "stop was called" : String(reason))),
-        consumer === undefined ? Effect.void : Effect.asVoid(Fiber.await(consumer))
+        ended(server, consumer)
       ),
-    kill: () =>
-      Effect.andThen(kill(server), consumer === undefined ? Effect.void : Effect.asVoid(Fiber.await(consumer)))
+    kill: () => Effect.andThen(kill(server), ended(server, consumer))
   }
 }

@@ -50,8 +50,8 @@ export const encode = ({ fenced, lock, version }: Head): Uint8Array => {
       FORMAT,
       lock === undefined
         ? null
-        : [Buffer.from(lock.token), lock.millis, lock.tag, lock.kind, lock.attempts ?? null],
-      fenced.map(({ attempts, millis, token }) => [Buffer.from(token), millis, attempts])
+        : [lock.token, lock.millis, lock.tag, lock.kind, lock.attempts ?? null],
+      fenced.map(({ attempts, millis, token }) => [token, millis, attempts])
     ])
   )
 }
@@ -78,13 +78,13 @@ const lockOf = (data: unknown): Lock | undefined => {
   if (!(token instanceof Uint8Array) || typeof millis !== "number" || typeof tag !== "string") return undefined
   if (kind !== "call" && kind !== "cast" && kind !== "info") return undefined
   if (attempts !== null && typeof attempts !== "number") return undefined
-  return { token: new Uint8Array(token), millis, tag, kind, attempts: attempts ?? undefined }
+  return { token, millis, tag, kind, attempts: attempts ?? undefined }
 }
 
 const fencedOf = (data: unknown): Fenced | undefined => {
   if (!Array.isArray(data)) return undefined
   const [token, millis, attempts] = data as Array<unknown>
   return token instanceof Uint8Array && typeof millis === "number" && typeof attempts === "number"
-    ? { token: new Uint8Array(token), millis, attempts }
+    ? { token, millis, attempts }
     : undefined
 }

@@ -10,29 +10,31 @@
  * 2. An inline call that conflicts, or crashes, is queued: it is never answered and queued. A crash is its first attempt.
  * 3. A priority message that crashes is lost, and its sender is told so. One that asks for the lock while it is held
  *    writes nothing (rule R21).
- * 4. A call whose handler answers later waits as if it had been queued.
+ * 4. A call whose handler answers later, or asks for the lock, waits as if it had been queued: anybody may answer it.
  */
 import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type { BackendError } from "../../BackendError.ts"
 import type { StateError } from "../../StateCodec.ts"
 import { Transaction } from "../../Transaction.ts"
-import type { Caller } from "../queue/envelope.ts"
+import * as Envelopes from "../queue/envelope.ts"
 import * as Queue from "../queue/queue.ts"
 import { transact } from "../transact.ts"
 import { runActions } from "./actions.ts"
+import * as Answers from "./answer.ts"
 import { inlineAnswer, markWaiting, openInline } from "./answering.ts"
 import { forget } from "./client.ts"
 import { HandlerCrashed, Locked, LockFenced, ServerKilled, ServerStopped } from "./errors.ts"
-import { isOfMessage } from "./failures.ts"
+import { afterDeath, buryDirect, isOfMessage } from "./failures.ts"
 import { answerOf, Crash, handle, type Handled, type Incoming } from "./handle.ts"
 import { acquire, type Acquired, runLocked } from "./locked.ts"
 import { record, retried } from "./metrics.ts"
-import { HeldLogs, holdLogs, PureRunner } from "./purity.ts"
-import { gone, load, save, type Server, stop } from "./server.ts"
+import { type Held, HeldLogs, holdLogs, PureRunner } from "./purity.ts"
+import { gone, load, save, type Server, stop, stopUnreadable, Unreadable } from "./server.ts"
 
-/** A message without the id that its transaction gives it. */
-export type Direct = Omit<Incoming, "id">
+/** A message without the id that its transaction gives it; `data` is its payload as plain data. */
+export type Direct = Omit<Incoming, "id"> & { readonly data: unknown }
 
 /** How far a message got. */
 export type Progress =
@@ -49,7 +51,7 @@ interface Ran {
   readonly handled: Handled
   readonly progress: Progress
   readonly acquired: Acquired | undefined
-  readonly caller: Caller | undefined
+  readonly caller: Envelopes.Caller | undefined
 }
 
 const TO_QUEUE: Progress = { _tag: "Queue", attempts: 0 }
@@ -57,11 +59,12 @@ const TO_QUEUE: Progress = { _tag: "Queue", attempts: 0 }
 const body = (
   server: Server,
   direct: Direct,
-  inline: boolean
-): Effect.Effect<Ran | undefined, Crash | ServerKilled | Locked, Transaction> =>
+  inline: boolean,
+  held: Held
+): Effect.Effect<Ran | undefined, Crash | Unreadable | ServerKilled | Locked, Transaction> =>
   Effect.gen(function*() {
     const state = yield* Transaction
-    const logs = yield* holdLogs
+    const logs = held.logs = yield* holdLogs
     const [bytes, waiting] = yield* Effect.all([
       state.get(server.keys.head),
       inline ? Queue.peek(state, server.keys, 1) : Effect.succeed([])
@@ -70,7 +73,7 @@ const body = (
     if (waiting.length > 0) return undefined
     const { tag } = direct.message
     const wrong = (error: StateError) => new Crash(tag, Cause.die(error), logs, undefined)
-    const loaded = yield* Effect.mapError(load(server, bytes), wrong)
+    const loaded = yield* Effect.mapError(load(server, bytes), (error) => new Unreadable(error))
     const isLocked = loaded.head.lock !== undefined
     if (inline && isLocked) return undefined
     const runner = yield* PureRunner.make(server.definition.name, state, logs)
@@ -87,7 +90,7 @@ const body = (
     // before the answer: who has it finds the handle stopped
     if (handled.stopped) state.onCommit.push(() => stop(server, String(handled.stop)))
     const answer = answerOf(input.message, handled) ?? inlineAnswer(state)
-    const isWaiting = answer === undefined && !handled.locks && input.caller !== undefined
+    const isWaiting = answer === undefined && input.caller !== undefined
     if (isWaiting) markWaiting(state, server.keys, input.caller)
     return {
       handled: { ...handled, state: saved.state },
@@ -104,14 +107,18 @@ const after = (
   progress: (progress: Progress) => void
 ): Effect.Effect<void, Failure> => {
   const { acquired, handled } = ran
-  if (acquired !== undefined) return locked(server, acquired, progress)
-  progress(ran.progress)
-  const actions = handled.actions.length === 0 ? Effect.void : runActions(server, [handled.actions], handled.state)
-  return ran.progress._tag === "Waits" ? Effect.andThen(unlessGone(server, ran.caller), actions) : actions
+  // a call that locks hears how its lock ends, if it was not answered before
+  if (acquired === undefined || ran.progress._tag === "Handled" && ran.caller !== undefined) progress(ran.progress)
+  const rest = acquired !== undefined
+    ? locked(server, acquired, progress)
+    : handled.actions.length === 0
+    ? Effect.void
+    : runActions(server, [handled.actions], handled.state)
+  return ran.progress._tag === "Waits" ? Effect.andThen(unlessGone(server, ran.caller), rest) : rest
 }
 
 /** Takes away the key of a call that ended before the commit that says that it waits. */
-const unlessGone = (server: Server, caller: Caller | undefined): Effect.Effect<void> =>
+const unlessGone = (server: Server, caller: Envelopes.Caller | undefined): Effect.Effect<void> =>
   caller === undefined || server.tenant.calls.has(caller.instance, caller.id)
     ? Effect.void
     : Effect.ignore(forget(server.tenant, server.keys, caller))
@@ -130,11 +137,11 @@ const locked = (
         if (ended.crashed !== undefined && message.kind !== "call") {
           return Effect.fail(new HandlerCrashed({ ...named, cause: ended.crashed }))
         }
-        if (ended.answer === undefined && message.kind === "call") {
-          progress({ _tag: "Waits" })
-          return unlessGone(server, acquired.input.caller)
-        }
-        progress({ _tag: "Handled", answer: ended.answer })
+        progress(
+          ended.answer === undefined && message.kind === "call"
+            ? { _tag: "Waits" }
+            : { _tag: "Handled", answer: ended.answer }
+        )
         return Effect.void
       case "Fenced":
         return Effect.fail(new LockFenced({ ...named, requeued: false }))
@@ -145,10 +152,24 @@ const locked = (
     }
   })
 
+/** A failure that is not the message's own; one of the server ends the handle. */
+const failed = (
+  server: Server,
+  error: BackendError | Unreadable | ServerKilled | Locked
+): Effect.Effect<never, Failure> => {
+  if (error._tag === "ServerKilled") gone(server)
+  if (error._tag !== "Unreadable") return Effect.fail(error)
+  const { name } = server.definition
+  return Effect.andThen(
+    stopUnreadable(server, error),
+    new ServerStopped({ server: name, reason: error.error.message })
+  )
+}
+
 /** What the store refuses of a message is its crash. */
-const crashOf = (direct: Direct) => (error: BackendError | Crash | ServerKilled | Locked) =>
+const crashOf = (direct: Direct, held: Held) => (error: BackendError | Crash | Unreadable | ServerKilled | Locked) =>
   error._tag === "BackendError" && isOfMessage(error)
-    ? new Crash(direct.message.tag, Cause.die(error), HeldLogs.none, undefined)
+    ? new Crash(direct.message.tag, Cause.die(error), held.logs, undefined)
     : error
 
 /** Runs a call inline, or says that it has to be queued (2). */
@@ -158,41 +179,59 @@ export const runInline = (
   progress: (progress: Progress) => void
 ): Effect.Effect<void, Failure> =>
   Effect.suspend(() => {
-    let held = true
+    let permitted = true
     const release = () => {
-      if (!held) return
-      held = false
+      if (!permitted) return
+      permitted = false
       Effect.runSync(server.inline.release(1))
     }
-    const run = transact(server.tenant, body(server, direct, true), { tries: 1, accepted: release })
-    const attempt = Effect.matchEffect(Effect.mapError(run, crashOf(direct)), {
+    const held: Held = { logs: HeldLogs.none }
+    const run = transact(server.tenant, body(server, direct, true, held), { tries: 1, accepted: release })
+    const attempt = Effect.matchEffect(Effect.mapError(run, crashOf(direct, held)), {
       onSuccess: (ran) => Effect.succeed(ran ?? TO_QUEUE),
-      onFailure: (error): Effect.Effect<Progress, Failure> => {
-        if (error._tag === "Crash") return crashedInline(server, error)
+      onFailure: (error): Effect.Effect<Progress | Crash, Failure> => {
+        if (error._tag === "Crash") return Effect.succeed(error)
         if (error._tag === "BackendError" && error.isRetryable) {
           retried(server, error)
           return Effect.succeed(TO_QUEUE)
         }
-        if (error._tag === "ServerKilled") gone(server)
-        return Effect.fail(error)
+        return failed(server, error)
       }
     })
     return Effect.flatMap(
       Effect.andThen(server.inline.take(1), Effect.ensuring(attempt, Effect.sync(release))),
-      (ran) => "handled" in ran ? after(server, ran, progress) : Effect.sync(() => progress(ran))
+      (ran) => {
+        if ("handled" in ran) return after(server, ran, progress)
+        return ran._tag === "Crash" ? crashedInline(server, direct, ran, progress) : Effect.sync(() => progress(ran))
+      }
     )
   })
 
-const crashedInline = (server: Server, error: Crash): Effect.Effect<Progress> => {
+/** The crash was the first attempt (2): the message is queued, or dies at a threshold of one. */
+const crashedInline = (
+  server: Server,
+  direct: Direct,
+  error: Crash,
+  progress: (progress: Progress) => void
+): Effect.Effect<void, BackendError> => {
   error.logs.release()
   record(server, server.metrics.outcome("crash"), 1)
-  return Effect.as(
-    Effect.logError(
-      `${server.definition.name}: handling "${error.messageTag}" inline crashed, it is queued`,
-      error.cause
-    ),
-    { _tag: "Queue", attempts: 1 }
-  )
+  const told = (what: string) =>
+    Effect.logError(`${server.definition.name}: handling "${error.messageTag}" inline crashed, ${what}`, error.cause)
+  if (server.options.deadLetterThreshold > 1) {
+    return Effect.andThen(told("it is queued"), Effect.sync(() => progress({ _tag: "Queue", attempts: 1 })))
+  }
+  const { caller, data, message, trace } = direct
+  const buried = Effect.flatMap(Clock.currentTimeMillis, (millis) =>
+    buryDirect(server, {
+      message: Envelopes.encode({ tag: message.tag, payload: data, caller, trace, millis }),
+      attempts: 1,
+      cause: Cause.pretty(error.cause)
+    }))
+  return Effect.flatMap(Effect.andThen(told("it dies"), buried), (died) => {
+    progress({ _tag: "Handled", answer: Answers.deadLettered(died.attempts, died.cause) })
+    return afterDeath(server, died)
+  })
 }
 
 /** Runs a priority or info message. */
@@ -201,12 +240,13 @@ export const runPriority = (
   direct: Direct,
   progress: (progress: Progress) => void
 ): Effect.Effect<void, Failure> => {
-  const run = transact(server.tenant, body(server, direct, false), { retried: (error) => retried(server, error) })
+  const held: Held = { logs: HeldLogs.none }
+  const run = transact(server.tenant, body(server, direct, false, held), { retried: (error) => retried(server, error) })
   return Effect.flatMap(
     Effect.catch(
-      Effect.mapError(run, crashOf(direct)),
+      Effect.mapError(run, crashOf(direct, held)),
       (error): Effect.Effect<never, Failure> =>
-        error._tag === "Crash" ? crashedPriority(server, error) : Effect.fail(error)
+        error._tag === "Crash" ? crashedPriority(server, error) : failed(server, error)
     ),
     (ran) => ran === undefined ? Effect.void : after(server, ran, progress)
   )

@@ -23,12 +23,13 @@ import type { BackendError } from "../../BackendError.ts"
 import type { StateError } from "../../StateCodec.ts"
 import { Transaction } from "../../Transaction.ts"
 import { equalsBytes } from "../../Tuple.ts"
+import { withId } from "../queue/envelope.ts"
 import { transact } from "../transact.ts"
 import type { TransactionState } from "../transactionState.ts"
 import { signalKey } from "../watching.ts"
 import { runActions } from "./actions.ts"
 import * as Answers from "./answer.ts"
-import { answerCaller, markWaiting } from "./answering.ts"
+import { answerCaller } from "./answering.ts"
 import { afterDeath, isOfMessage } from "./failures.ts"
 import {
   answerOf,
@@ -44,7 +45,7 @@ import {
 import type { Head, Lock } from "./head.ts"
 import { record } from "./metrics.ts"
 import type { LockedOutcome, Settled } from "./model.ts"
-import { holdLogs, PureRunner } from "./purity.ts"
+import { type Held, HeldLogs, holdLogs, PureRunner } from "./purity.ts"
 import { type Died, forget, keep, requeue } from "./requeue.ts"
 import { gone, type HeadChange, isEnded, load, type Loaded, save, type Server, stop, writeHead } from "./server.ts"
 
@@ -76,7 +77,7 @@ export const acquire = (
   queued: { readonly message: Uint8Array; readonly attempts: number } | undefined
 ): Lock => {
   const token = state.operationId.slice(0, 20)
-  if (queued !== undefined) keep(state, server.keys, token, queued.message)
+  if (queued !== undefined) keep(state, server.keys, token, withId(queued.message, input.id))
   const { kind, tag } = input.message
   return { token, millis: state.timeMillis, tag, kind, attempts: queued?.attempts }
 }
@@ -97,7 +98,13 @@ const sectionOf = Effect.fnUntraced(function*(server: Server, acquired: Acquired
   let { state, version } = acquired
   for (let runs = 1;; runs++) {
     const exit = yield* Effect.exit(Effect.interruptible(runHandler(server, acquired, state)))
-    const finished = yield* finish(server, acquired, { exit, state, version, isLast: runs >= RUNS_LIMIT })
+    const finished = yield* finish(server, acquired, {
+      exit,
+      state,
+      version,
+      isLast: runs >= RUNS_LIMIT,
+      held: { logs: HeldLogs.none }
+    })
     if (finished._tag === "Again") {
       state = finished.state
       version = finished.version
@@ -143,6 +150,7 @@ interface Run {
   readonly state: unknown
   readonly version: string
   readonly isLast: boolean
+  readonly held: Held
 }
 
 /** The transaction after a run; one that cannot be written ends the lock as a crash (4). */
@@ -169,7 +177,9 @@ const finish = (server: Server, acquired: Acquired, run: Run): Effect.Effect<Fin
       error.logs.release()
       return crashed(error.cause)
     }
-    return error._tag === "StateError" || isOfMessage(error) ? crashed(Cause.die(error)) : Effect.fail(error)
+    if (error._tag !== "StateError" && !isOfMessage(error)) return Effect.fail(error)
+    run.held.logs.release()
+    return crashed(Cause.die(error))
   })
 }
 
@@ -234,7 +244,7 @@ const outcomeOf = (
         : { ...nothing(loaded.state), answer: Exit.fail(failure.error) }
     }
     const outcome = run.exit.value
-    const logs = yield* holdLogs
+    const logs = run.held.logs = yield* holdLogs
     const problem = problemOfLocked(server, input.message, outcome)
     if (problem !== undefined) {
       return yield* Effect.fail(new Crash(input.message.tag, Cause.die(new TypeError(problem)), logs, undefined))
@@ -261,13 +271,11 @@ const outcomeOf = (
 /** Answers the call behind the lock, if there is one. */
 const answer = (server: Server, state: TransactionState, acquired: Acquired, handled: Handled): Effect.Effect<Ended> =>
   Effect.gen(function*() {
-    const { input, lock } = acquired
+    const { input } = acquired
     const bytes = handled.crashed === undefined ? answerOf(input.message, handled) : Answers.crashed(handled.crashed)
     if (handled.stopped) state.onCommit.unshift(() => stop(server, String(handled.stop)))
-    if (input.caller !== undefined) {
-      if (lock.attempts === undefined) {
-        if (bytes === undefined) markWaiting(state, server.keys, input.caller)
-      } else if (bytes !== undefined) yield* answerCaller(server.keys, state, input.caller, bytes)
+    if (input.caller !== undefined && bytes !== undefined) {
+      yield* answerCaller(server.keys, state, input.caller, bytes)
     }
     return { _tag: "Answered", answer: bytes, crashed: handled.crashed }
   })

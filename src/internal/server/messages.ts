@@ -68,15 +68,18 @@ export const toBytes = (
   checked: Checked,
   caller: Envelopes.Caller | undefined,
   sent: Sent
-): Result.Result<Uint8Array, PayloadTooLarge> => {
-  const bytes = Envelopes.encode({ tag: checked.message.tag, payload: checked.data, caller, ...sent })
-  return bytes.length <= MESSAGE_LIMIT_BYTES ? Result.succeed(bytes) : Result.fail(
-    new PayloadTooLarge({
-      server: definition.name,
-      tag: checked.message.tag,
-      bytes: bytes.length,
-      limitBytes: MESSAGE_LIMIT_BYTES
-    })
+): Result.Result<Uint8Array, PayloadTooLarge | InvalidPayload> => {
+  const named = { server: definition.name, tag: checked.message.tag }
+  const packed = Result.mapError(
+    Envelopes.tryEncode({ tag: checked.message.tag, payload: checked.data, caller, ...sent }),
+    (problem) => new InvalidPayload({ ...named, ...problem })
+  )
+  return Result.flatMap(
+    packed,
+    (bytes): Result.Result<Uint8Array, PayloadTooLarge> =>
+      bytes.length <= MESSAGE_LIMIT_BYTES ? Result.succeed(bytes) : Result.fail(
+        new PayloadTooLarge({ ...named, bytes: bytes.length, limitBytes: MESSAGE_LIMIT_BYTES })
+      )
   )
 }
 

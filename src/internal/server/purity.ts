@@ -6,11 +6,13 @@
  * Owner: the transaction's try; the callback's fiber and its children end before the try goes on.
  *
  * 1. A callback waits for a reason if a read has not answered or the scheduler holds a task of it; else it is impure.
- * 2. That is looked at after the start, after each read and after each task, so nothing polls.
+ * 2. That is looked at after the start, after each read and after each task, so nothing polls. It is looked at before
+ *    a promise that is already there could answer.
  * 3. Lines are written once: those of a try that did not count vanish with it.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
@@ -42,6 +44,11 @@ export class HeldLogs {
       for (const logger of this.#loggers) logger.log(line)
     }
   }
+}
+
+/** The lines of the try that runs, for whoever hears of its failure from the store. */
+export interface Held {
+  logs: HeldLogs
 }
 
 /** Holds the log lines of callbacks that the current fiber runs. */
@@ -83,8 +90,9 @@ class FrozenClock implements Clock.Clock {
     return this.currentTimeNanos
   }
 
-  sleep(): Effect.Effect<void> {
-    return Effect.suspend(() => Effect.die(this.#impure()))
+  /** Schedules without a pause sleep for no time: that is a yield. */
+  sleep(duration: Duration.Duration): Effect.Effect<void> {
+    return Duration.toMillis(duration) === 0 ? Effect.yieldNow : Effect.suspend(() => Effect.die(this.#impure()))
   }
 }
 
@@ -176,6 +184,11 @@ export class PureRunner {
     return Effect.withFiber((fiber) => Effect.succeed(new PureRunner(server, state, logs, fiber.context)))
   }
 
+  /** Remembers this moment of the transaction: the function that it returns takes back what was written since. */
+  mark(): () => void {
+    return this.#state.mark()
+  }
+
   /** Runs one callback to its end. */
   run<A, E>(tag: string, callback: Effect.Effect<A, E, Transaction>): Effect.Effect<A, E> {
     return Effect.withFiber((outer) => {
@@ -213,18 +226,18 @@ export class PureRunner {
 
   #await<A, E>(fiber: Fiber.Fiber<A, E>): Effect.Effect<A, E> {
     return Effect.callback<A, E>((resume) => {
-      const look = () =>
-        queueMicrotask(() => {
-          if (fiber.pollUnsafe() !== undefined || this.#state.pendingReads > 0 || this.#scheduler.pending > 0) return
-          end(Exit.die(this.#impure()))
-          fiber.interruptUnsafe()
-        })
+      const look = () => {
+        if (fiber.pollUnsafe() !== undefined || this.#state.pendingReads > 0 || this.#scheduler.pending > 0) return
+        end(Exit.die(this.#impure()))
+        fiber.interruptUnsafe()
+      }
       const end = (exit: Exit.Exit<A, E>) => {
         this.#state.onReadSettled = undefined
         this.#scheduler.onTask = undefined
         resume(exit)
       }
-      this.#state.onReadSettled = look
+      // a read that has answered goes on first
+      this.#state.onReadSettled = () => queueMicrotask(look)
       this.#scheduler.onTask = look
       fiber.addObserver(end)
       look()

@@ -22,6 +22,8 @@ const PIECE_BYTES = 90_000
 
 /** A message that became a dead letter. */
 export interface Died {
+  /** Tells it from every other message of its server. */
+  readonly id: string
   readonly message: Uint8Array
   readonly attempts: number
   readonly cause: string
@@ -63,7 +65,8 @@ export const requeue = (
       signalKey(state.target, state, keys.push)
       return Effect.undefined
     }
-    const died = { message, attempts, cause: `its lock was broken each time, ${attempts} times` }
+    const id = Buffer.from(token).toString("hex")
+    const died = { id, message, attempts, cause: `its lock was broken each time, ${attempts} times` }
     return Effect.as(bury(state, keys, died), died)
   })
 }

@@ -23,7 +23,7 @@ import type { Head } from "./head.ts"
 import { ServerKeys } from "./layout.ts"
 import type { Behaviour, Effects, Options } from "./model.ts"
 import { holdLogs, PureRunner } from "./purity.ts"
-import { headOf, make, readState, stop, writeHead } from "./server.ts"
+import { headOf, make, readState, RunsIn, stop, writeHead } from "./server.ts"
 
 export { client } from "./client.ts"
 export { castAllTx } from "./messages.ts"
@@ -39,7 +39,8 @@ const initialise = (behaviour: Behaviour, options: Options, tenant: Tenant["Serv
     const state = yield* Transaction
     const logs = yield* holdLogs
     const runner = yield* PureRunner.make(definition.name, state, logs)
-    const initial = yield* runner.run("init", Effect.suspend(() => behaviour.init({ tuid: options.tuid })))
+    const init = runner.run("init", Effect.suspend(() => behaviour.init({ tuid: options.tuid })))
+    const initial = yield* Effect.tapCause(init, () => Effect.sync(() => logs.release()))
     const tuid = initial.tuid ?? options.tuid
     const keys = yield* Clients.keysOf(definition.name, tenant, tuid)
     const [stored, bytes] = yield* Effect.all([state.get(keys.name), state.get(keys.head)])
@@ -107,8 +108,10 @@ export const start = Effect.fnUntraced(function*(behaviour: Behaviour, effects: 
   const context = yield* Effect.context<never>()
   const server = make({ definition, behaviour, effects, options, tenant, tuid, keys, context })
   yield* Scope.addFinalizer(scope, server.inFlight.idle)
-  const consumer = options.consume ? yield* Effect.forkIn(consume(server), scope) : undefined
-  // the parent's, so that it comes before the end of what runs in the scope: that takes nothing more
-  yield* Scope.addFinalizer(parent, Effect.sync(() => stop(server, "the server's scope closed")))
+  const consumer = options.consume
+    ? yield* Effect.forkIn(Effect.provideService(consume(server), RunsIn, server), scope)
+    : undefined
+  // the last one is the first to run: what runs in the scope takes nothing more
+  yield* Scope.addFinalizer(scope, Effect.sync(() => stop(server, "the server's scope closed")))
   return Handles.make(server, consumer)
 })

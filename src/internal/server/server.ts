@@ -10,7 +10,7 @@
  *    later ones read what it wrote.
  * 3. `ended` is done once; from then on no message is taken and no call of this handle waits.
  */
-import type * as Context from "effect/Context"
+import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -78,6 +78,11 @@ class InFlight {
   }
 }
 
+/** Within what a server runs: that server. Its end does not wait for what asks for it. */
+export const RunsIn = Context.Reference<Server | undefined>("effect-dgen/server/RunsIn", {
+  defaultValue: () => undefined
+})
+
 /** A server from its parts. */
 export const make = (parts: Omit<Server, "codec" | "inFlight" | "inline" | "metrics" | "ended" | "cache">): Server => ({
   ...parts,
@@ -99,6 +104,13 @@ export const gone = (server: Server): void => {
   Deferred.doneUnsafe(server.ended, Exit.succeed({ reason: "the server was killed", killed: true }))
 }
 
+/** Stops a server's handle whose state cannot be read: no message is to blame (rule R16). */
+export const stopUnreadable = (server: Server, { error }: Unreadable): Effect.Effect<void> =>
+  Effect.andThen(
+    Effect.logError(`${server.definition.name}: stops, because its state cannot be read`, error),
+    Effect.sync(() => stop(server, error.message))
+  )
+
 /** Whether a server's handle has ended. */
 export const isEnded = (server: Server): boolean => Deferred.isDoneUnsafe(server.ended)
 
@@ -107,6 +119,15 @@ export const endError = (server: Server, end: End): ServerStopped | ServerKilled
   end.killed
     ? new ServerKilled({ server: server.definition.name })
     : new ServerStopped({ server: server.definition.name, reason: end.reason })
+
+/** The state of a server, which stops it when it cannot be read. */
+export class Unreadable {
+  readonly _tag = "Unreadable"
+  readonly error: StateCodec.StateError
+  constructor(error: StateCodec.StateError) {
+    this.error = error
+  }
+}
 
 /** The state of a server within a transaction, and its head. */
 export interface Loaded {

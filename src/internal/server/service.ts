@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
+import * as Schedule from "effect/Schedule"
 import type { Transaction } from "../../Transaction.ts"
 import type * as Tuple from "../../Tuple.ts"
 import { CALL_TIMEOUT_LIMIT_MILLIS } from "../limits.ts"
@@ -183,6 +184,9 @@ const checkOptions = (server: string, options: Started): Effect.Effect<Model.Opt
     if (value !== undefined && typeof value !== "boolean") {
       return invalid(server, option, `must be true or false, not ${String(value)}`)
     }
+  }
+  if (options.restart !== undefined && !Schedule.isSchedule(options.restart)) {
+    return invalid(server, "restart", `must be a Schedule, not ${String(options.restart)}`)
   }
   return Effect.succeed({
     tuid: options.tuid,

@@ -5,8 +5,8 @@
  */
 import * as Equal from "effect/Equal"
 import * as Option from "effect/Option"
+import type { Path } from "../problem.ts"
 import { type AssignsPlan, type ComponentsPlan, type Plan, planFor } from "./plan.ts"
-import type { Path } from "./problem.ts"
 
 /** In place of an entry that is not there. */
 const MISSING = Symbol("missing")

@@ -15,8 +15,8 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 import { type Codec, codecOf, problemOf } from "../codec.ts"
+import { type Path, Refused } from "../problem.ts"
 import { withoutDefault } from "./defaults.ts"
-import { type Path, Refused } from "./problem.ts"
 
 /** The annotation that overrides what becomes of a schema. */
 export const ANNOTATION = "effect-dgen/StateCodec"

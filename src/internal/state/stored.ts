@@ -18,9 +18,9 @@ import * as Result from "effect/Result"
 import type { KeyValue } from "../../Backend.ts"
 import * as Tuple from "../../Tuple.ts"
 import * as Keys from "../keys.ts"
+import { assign, unpackPlain } from "../plain.ts"
+import { type Path, Refused } from "../problem.ts"
 import { isOrderKey } from "./order.ts"
-import { assign, unpackPlain } from "./plain.ts"
-import { type Path, Refused } from "./problem.ts"
 
 const TERM = 0
 const ASSIGNS = 1

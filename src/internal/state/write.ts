@@ -11,10 +11,11 @@
 import { KEY_LIMIT_BYTES, KEY_PREFIX_ALLOWANCE_BYTES } from "../../Backend.ts"
 import * as Tuple from "../../Tuple.ts"
 import * as Keys from "../keys.ts"
+import { assign, packPlain } from "../plain.ts"
+import { type Path, Refused } from "../problem.ts"
 import type { TransactionState } from "../transactionState.ts"
 import { type AssignsForm, type ComponentsForm, type Form, type ItemForm, LEFT_OUT, type TermForm } from "./form.ts"
 import { fillOrders, longestIncreasing } from "./order.ts"
-import { assign, packPlain } from "./plain.ts"
 import {
   type AssignsPlan,
   type ComponentsPlan,
@@ -25,7 +26,6 @@ import {
   refusal,
   type TermPlan
 } from "./plan.ts"
-import { type Path, Refused } from "./problem.ts"
 import * as Layout from "./stored.ts"
 
 /** The writes of one state, in their order (2). */

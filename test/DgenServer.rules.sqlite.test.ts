@@ -1,7 +1,6 @@
-import { MemoryBackend, SqliteBackend } from "effect-dgen"
+import { SqliteBackend } from "effect-dgen"
 import * as path from "node:path"
 import { allServer } from "./suites/allServer.ts"
 import { temporaryFolder } from "./temporary.ts"
 
-allServer("servers on MemoryBackend", MemoryBackend.layer)
 allServer("servers on SqliteBackend", SqliteBackend.layer({ filename: path.join(temporaryFolder(), "servers.db") }))

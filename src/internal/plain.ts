@@ -1,5 +1,5 @@
 /**
- * Plain data (what JSON can say) as MessagePack, and back, without loss: what is read is what was written, `-0`,
+ * Plain data (what JSON can say, and bytes) as MessagePack, and back, without loss: what is read is what was written, `-0`,
  * `"__proto__"` as a key, the order of entries and all. What cannot be kept (a lone surrogate, a value that is not
  * plain) is refused, not changed.
  *
@@ -103,9 +103,16 @@ class Writer {
           throw new Refused(this.base, `over ${DEPTH_LIMIT} values lie inside each other: flatten the state`)
         }
         if (Array.isArray(value)) return this.array(value, path)
+        if (value instanceof Uint8Array) return this.bytes(value)
         if (isPlain(value)) return this.object(value as Record<string, unknown>, path)
     }
     throw new Refused(path, `a value that is not plain data cannot be kept: ${Object.prototype.toString.call(value)}`)
+  }
+
+  bytes(value: Uint8Array): void {
+    this.head(0, 0, 0xc4, 0xc5, 0xc6, value.length)
+    const at = this.take(value.length)
+    this.buffer.set(value, at)
   }
 
   array(value: ReadonlyArray<unknown>, path: Array<string | number>): void {
@@ -184,6 +191,11 @@ class Reader {
     }
   }
 
+  binary(length: number): Uint8Array {
+    const begin = this.take(length)
+    return Uint8Array.from(this.bytes.subarray(begin, this.at))
+  }
+
   array(length: number, depth: number): Array<unknown> {
     if (length > this.bytes.length - this.at) throw new Malformed("the bytes end too early")
     const out: Array<unknown> = []
@@ -224,6 +236,12 @@ class Reader {
         return false
       case 0xc3:
         return true
+      case 0xc4:
+        return this.binary(this.length(1))
+      case 0xc5:
+        return this.binary(this.length(2))
+      case 0xc6:
+        return this.binary(this.length(4))
       case 0xd9:
         return this.text(this.length(1))
       case 0xda:

@@ -1,6 +1,6 @@
 /**
- * How the state codec refuses: it throws a `Refused` from wherever it is, and the public module catches it in one
- * place and answers with a `StateError`. Nothing else is thrown by purpose.
+ * How encoders and decoders refuse: they throw a `Refused` from wherever they are, and who called them catches it in one
+ * place and answers with a typed error. Nothing else is thrown by purpose.
  */
 
 /** Where in a state: names of entries, ids of items, positions in arrays. */
@@ -17,9 +17,9 @@ const shown = (part: string | number): string => {
 /** The path as an error shows it. */
 const fieldOf = (path: Path): string => path.map(shown).join(".")
 
-/** A state that cannot be written, or bytes that are no state. */
+/** A value that cannot be written, or bytes that are none. */
 export class Refused extends Error {
-  override readonly name = "StateRefused"
+  override readonly name = "Refused"
   readonly field: string
   readonly problem: string
   constructor(path: Path, problem: string) {

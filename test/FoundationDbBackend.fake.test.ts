@@ -1,0 +1,26 @@
+/** All suites on the driver with a client in memory, where there is no cluster. */
+import { Effect, Layer } from "effect"
+import { Backend } from "effect-dgen"
+import { make } from "../src/internal/foundationDbLayer.ts"
+import { makeFake } from "./fakeFoundationDb.ts"
+import { allServer } from "./suites/allServer.ts"
+import { suite as backendSuite } from "./suites/backend.ts"
+import { suite as jobsSuite } from "./suites/jobs.ts"
+import { suite as openCallsSuite } from "./suites/openCalls.ts"
+import { suite as serverSuite } from "./suites/server.ts"
+
+const settings = {
+  clusterFile: undefined,
+  connectLimitMillis: 1_000,
+  transactionLimitMillis: 1_000,
+  maxWatches: 100
+}
+
+const fake = makeFake()
+const layer = Layer.effect(Backend.Backend, Effect.suspend(() => make(settings, () => Promise.resolve(fake.fdb))))
+
+backendSuite("FoundationDbBackend on a client in memory", layer)
+openCallsSuite("open calls on FoundationDbBackend and a client in memory", layer, 2_000)
+serverSuite("servers on FoundationDbBackend and a client in memory", layer)
+allServer("servers on FoundationDbBackend and a client in memory", layer)
+jobsSuite("jobs on FoundationDbBackend and a client in memory", layer)
