@@ -112,6 +112,9 @@ export const graphileWorker = async (): Promise<Contender> => {
     note: "PostgreSQL, local queue",
     open: async () => {
       const pgPool = new Pool({ host: server.socket, user: "bench", database: "bench", max: 20 })
+      // it asks for handlers, and warns where there are none
+      pgPool.on("error", () => {})
+      pgPool.on("connect", (client) => client.on("error", () => {}))
       const utils = await makeWorkerUtils({ pgPool, logger })
       await utils.migrate()
       await pgPool.query("TRUNCATE graphile_worker._private_jobs")

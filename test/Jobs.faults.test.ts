@@ -48,6 +48,35 @@ const run = (faults: Faults, test: Effect.Effect<void, unknown, Tenant.Tenant>) 
   )
 
 describe("a store that fails", () => {
+  it.live("a handler is interrupted once its lease cannot be renewed for the timeout", () => {
+    let isDown = false
+    const reason = new BackendError.Unavailable({ message })
+    const Work = Jobs.make("work", { data: Data, timeout: "300 millis" })
+    const started = Deferred.makeUnsafe<AbortSignal>()
+    const ended = Deferred.makeUnsafe<void>()
+    const worker = Work.workerLayer(
+      (_, { signal }) =>
+        Effect.andThen(Deferred.succeed(started, signal), Effect.never).pipe(
+          Effect.onInterrupt(() => Deferred.succeed(ended, undefined))
+        ),
+      { grace: 0 }
+    )
+    return run(
+      { next: () => isDown ? reason : undefined },
+      Effect.gen(function*() {
+        yield* transact(Work.add("one", { n: 1 }))
+        yield* Effect.gen(function*() {
+          const signal = yield* Deferred.await(started)
+          isDown = true
+          yield* Deferred.await(ended)
+          assert.isTrue(signal.aborted)
+          isDown = false
+        }).pipe(Effect.provide(worker))
+        assert.strictEqual((yield* transact(Work.counts)).finished, 0)
+      })
+    )
+  })
+
   for (const reason of reasons) {
     it.live(`the monitor goes on after ${reason._tag}, and gives back all that is stale`, () => {
       const COUNT = 700

@@ -65,6 +65,7 @@ export const jobsConcurrency = ({ live, timed }: Harness) => {
 
   timed(
     "a waiting worker sleeps until the earliest time, not until a poll",
+    0,
     Effect.gen(function*() {
       yield* transact(Work.add("later", data(1), { delay: "10 minutes" }))
       yield* transact(Work.add("soon", data(1), { delay: "1 minute" }))

@@ -39,8 +39,8 @@ const hour = (of: number) => Date.UTC(2030, 0, 15, of)
 export const jobsCron = ({ timed }: Harness) => {
   timed(
     "a schedule adds a job at each tick, and none before",
+    START,
     Effect.gen(function*() {
-      yield* TestClock.setTime(START)
       yield* started(everyHour)
       yield* TestClock.adjust(59 * MINUTE)
       assert.isUndefined(yield* acceptNow(Work))
@@ -54,8 +54,8 @@ export const jobsCron = ({ timed }: Harness) => {
 
   timed(
     "many processes run one schedule: each tick has one job",
+    START,
     Effect.gen(function*() {
-      yield* TestClock.setTime(START)
       const all = [started(everyHour), started(everyHour), started(everyHour)]
       yield* all[0]!
       yield* elsewhere(Effect.andThen(
@@ -81,8 +81,8 @@ export const jobsCron = ({ timed }: Harness) => {
   for (const [missed, lateMillis, expected] of policies) {
     timed(
       `ticks that were missed while no process ran: ${missed ?? "as if absent"}, ${lateMillis / MINUTE} minutes late`,
+      START,
       Effect.gen(function*() {
-        yield* TestClock.setTime(START)
         const close = yield* started({ ...everyHour, missed })
         yield* close
         yield* TestClock.setTime(hour(17) + lateMillis)
@@ -100,8 +100,8 @@ export const jobsCron = ({ timed }: Harness) => {
 
   timed(
     "a tick that was handled is not handled again after a restart, whatever became of its job",
+    START,
     Effect.gen(function*() {
-      yield* TestClock.setTime(START)
       const close = yield* started(everyHour)
       yield* TestClock.setTime(hour(13))
       assert.strictEqual(yield* nextTick, hour(13))
@@ -116,8 +116,8 @@ export const jobsCron = ({ timed }: Harness) => {
 
   timed(
     "a time zone is followed through its summer time",
+    Date.UTC(2030, 2, 29, 12),
     Effect.gen(function*() {
-      yield* TestClock.setTime(Date.UTC(2030, 2, 29, 12))
       const nineInBerlin = { cron: "0 9 * * *", timeZone: "Europe/Berlin", data: everyHour.data }
       yield* started(nineInBerlin)
       // summer time begins on the 31st
@@ -130,8 +130,8 @@ export const jobsCron = ({ timed }: Harness) => {
 
   timed(
     "a Cron of one's own is taken as it is",
+    START,
     Effect.gen(function*() {
-      yield* TestClock.setTime(START)
       yield* started({ ...everyHour, cron: Cron.parseUnsafe("15 * * * * *", "UTC") })
       yield* TestClock.setTime(START + 45_000)
       assert.strictEqual(yield* nextTick, START + 45_000)

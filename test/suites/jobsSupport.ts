@@ -2,6 +2,7 @@
 import { it } from "@effect/vitest"
 import { Effect, Exit, Layer, Logger, Option, Schema, Scope } from "effect"
 import { type Backend, type BackendError, type Jobs, Tenant, Transaction, Tuple } from "effect-dgen"
+import { TestClock } from "effect/testing"
 import { processesPrefix } from "../../src/internal/layout.ts"
 
 export type BackendLayer = Layer.Layer<Backend.Backend, BackendError.BackendError>
@@ -27,8 +28,9 @@ export const harness = (backend: BackendLayer) => {
   return {
     live: (title: string, test: Effect.Effect<void, unknown, Services>, timeoutMillis?: number) =>
       it.live(title, () => run(test), timeoutMillis),
-    /** With a clock that the test sets. */
-    timed: (title: string, test: Effect.Effect<void, unknown, Services>) => it.effect(title, () => run(test))
+    /** With a clock that the test sets; it is at `startMillis` before anything is built that could wake up until then. */
+    timed: (title: string, startMillis: number, test: Effect.Effect<void, unknown, Services>) =>
+      it.effect(title, () => Effect.andThen(TestClock.setTime(startMillis), run(test)))
   }
 }
 
