@@ -3,6 +3,8 @@
  * and later versions, so nothing of this process gets into them; hostile bytes are refused with a problem, never
  * thrown.
  */
+import * as Cause from "effect/Cause"
+import * as Formatter from "effect/Formatter"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { packPlain, unpackPlain } from "./plain.ts"
@@ -35,9 +37,9 @@ export interface Problem {
 
 /** A schema's codec, compiled once. */
 export interface Codec {
-  /** To plain data. */
+  /** To plain data. Never throws. */
   readonly encode: (value: unknown) => Result.Result<unknown, Problem>
-  /** From plain data. */
+  /** From plain data. Never throws. */
   readonly decode: (data: unknown) => Result.Result<unknown, Problem>
 }
 
@@ -51,13 +53,33 @@ export const codecOf = (schema: Schema.Codec<any, any, never, never>): Codec => 
     const encode = Schema.encodeUnknownResult(json, { onExcessProperty: "error" })
     const decode = Schema.decodeUnknownResult(json)
     codec = {
-      encode: (value) => Result.mapError(encode(value), problemOf),
-      decode: (data) => Result.mapError(decode(data), problemOf)
+      encode: (value) => settle(() => encode(value)),
+      decode: (data) => settle(() => decode(data))
     }
     compiled.set(schema, codec)
   }
   return codec
 }
+
+/** What a schema says; a transformation of the user's can throw, and deep data can exhaust the stack. */
+const settle = (
+  run: () => Result.Result<unknown, { readonly message: string }>
+): Result.Result<unknown, Problem> => {
+  try {
+    return Result.mapError(run(), problemOf)
+  } catch (thrown) {
+    return Result.fail({ field: "", problem: `its schema threw: ${textOfThrown(thrown)}` })
+  }
+}
+
+/** What was thrown, also where Effect's adapter for schemas has wrapped it. */
+export const textOfThrown = (thrown: unknown): string => {
+  const inner = thrown instanceof Error && Cause.isCause(thrown.cause) ? Cause.squash(thrown.cause) : thrown
+  return textOf(inner)
+}
+
+/** Anything as text for people. */
+export const textOf = (value: unknown): string => typeof value === "string" ? value : Formatter.format(value)
 
 /** What a schema says is wrong. */
 export const problemOf = (error: { readonly message: string }): Problem => {

@@ -13,6 +13,7 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import { Transaction } from "../../Transaction.ts"
+import { textOf } from "../codec.ts"
 import * as Envelopes from "../queue/envelope.ts"
 import { stampText } from "../queue/pieces.ts"
 import * as Queue from "../queue/queue.ts"
@@ -162,7 +163,10 @@ const runItems = (
     let last: { readonly handled: Handled; readonly item: Queue.Item; readonly input: Acquired["input"] } | undefined
     for (const [index, item] of items.entries()) {
       pace.at = index
-      const { handled, input } = yield* runItem(server, state, runner, logs, item, index, current)
+      const { handled, input } = yield* Effect.catchDefect(
+        runItem(server, state, runner, logs, item, index, current),
+        (defect) => Effect.fail(new Crash("message", Cause.die(defect), logs, index))
+      )
       taken++
       current = handled.state
       actions.push(handled.actions)
@@ -183,7 +187,7 @@ const runItems = (
     })
     // before the answers: who has one finds the lines written, and the handle stopped
     state.onCommit.unshift(() => logs.release())
-    if (last?.handled.stopped) state.onCommit.unshift(() => stop(server, String(last.handled.stop)))
+    if (last?.handled.stopped) state.onCommit.unshift(() => stop(server, textOf(last.handled.stop)))
     return {
       _tag: "Done",
       state: saved.state,

@@ -13,7 +13,7 @@ import * as Result from "effect/Result"
 import * as Tracer from "effect/Tracer"
 import type { Transaction } from "../../Transaction.ts"
 import type * as Tuple from "../../Tuple.ts"
-import { codecOf } from "../codec.ts"
+import { codecOf, textOf } from "../codec.ts"
 import type { Caller, Envelope, Trace } from "../queue/envelope.ts"
 import * as Answers from "./answer.ts"
 import { record } from "./metrics.ts"
@@ -235,17 +235,19 @@ const problemOfSettled = (
   const tag = (outcome as Settled | undefined)?._tag
   if (tag !== "Reply" && tag !== "NoReply" && tag !== "Stop") return `${name} must return an outcome of DgenServer`
   if (tag === "Reply" && message.kind !== "call") return `${name} must not reply: "${message.tag}" is no call`
+  const actions: unknown = outcome.actions
+  if (!Array.isArray(actions)) return `${name} must return a list of actions, not ${textOf(actions)}`
   const foreign = outcome.actions.find((action) =>
-    action.server !== server.definition.name || !server.definition.actions.has(action.tag)
+    action?.server !== server.definition.name || !server.definition.actions.has(action.tag)
   )
   return foreign === undefined
     ? undefined
-    : `${name} asks for the action "${foreign.tag}" of ${foreign.server}, which is not its own`
+    : `${name} asks for the action ${textOf(foreign?.tag)} of ${textOf(foreign?.server)}, which is not its own`
 }
 
 /** The bytes that answer a call for what its handler came to; `undefined` when the answer comes later. */
 export const answerOf = (message: Message, handled: Handled): Uint8Array | undefined => {
   if (message.kind !== "call") return undefined
-  if (handled.stopped) return Answers.stopped(String(handled.stop))
+  if (handled.stopped) return Answers.stopped(textOf(handled.stop))
   return handled.answer === undefined ? undefined : Answers.encode(message, handled.answer)
 }

@@ -11,28 +11,37 @@ import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
-import { codecOf } from "../codec.ts"
+import { codecOf, type Problem, textOf } from "../codec.ts"
 import type { Caller } from "../queue/envelope.ts"
 import * as Answers from "./answer.ts"
 import * as Clients from "./client.ts"
-import { CallTimeout, ServerKilled, type ServerStopped } from "./errors.ts"
+import { CallTimeout, HandlerCrashed, ServerKilled, type ServerStopped } from "./errors.ts"
 import { type Direct, type Progress, runInline, runPriority } from "./immediate.ts"
 import { kill } from "./kill.ts"
 import { check, type Checked } from "./messages.ts"
 import type { Client, Kind, Running } from "./model.ts"
 import { endError, gone, isEnded, RunsIn, type Server, stop } from "./server.ts"
 
-/** A handler's input from a message that does not go through the queue, as if it had. */
-const direct = (checked: Checked, caller: Caller | undefined): Direct => ({
-  message: checked.message,
-  payload: checked.message.payload === undefined
-    ? undefined
-    : Result.getOrThrow(codecOf(checked.message.payload).decode(checked.data)),
-  data: checked.data,
-  caller,
-  attempt: 1,
-  trace: undefined
-})
+/** A handler's input from a message that does not go through the queue, as if it had; or why there is none. */
+const direct = ({ data, message }: Checked, caller: Caller | undefined): Result.Result<Direct, Problem> =>
+  Result.map(
+    message.payload === undefined ? Result.succeed(undefined) : codecOf(message.payload).decode(data),
+    (payload) => ({ message, payload, data, caller, attempt: 1, trace: undefined })
+  )
+
+/** Runs a message at once, past the queue. */
+const atOnce = (server: Server, checked: Checked, caller: Caller | undefined) =>
+  Result.match(direct(checked, caller), {
+    onFailure: ({ problem }) =>
+      Effect.fail(
+        new HandlerCrashed({
+          server: server.definition.name,
+          tag: checked.message.tag,
+          cause: `the payload does not fit its schema when it is decoded: ${problem}`
+        })
+      ),
+    onSuccess: (message) => inScope(server, (progress) => runPriority(server, message, progress))
+  })
 
 /** Runs within the server's scope, which waits for it, and tells the caller how far the message got, as soon as that is known (1). */
 const inScope = <E>(
@@ -91,13 +100,18 @@ const orAnswered = <E>(
 /** A call's way from the handle to its answer. */
 type Way = (server: Server, checked: Checked, call: Clients.OpenCall) => Effect.Effect<Uint8Array, unknown>
 
-const inline: Way = (server, checked, call) =>
-  orAnswered(
+const throughQueue: Way = (server, checked, call) => untilEnded(server, Clients.queued(server, checked, call, 0))
+
+const inline: Way = (server, checked, call) => {
+  const input = direct(checked, call.caller)
+  // what cannot be decoded is poison in the queue: its attempts are counted there
+  if (Result.isFailure(input)) return throughQueue(server, checked, call)
+  return orAnswered(
     server,
     checked,
     call,
     Effect.flatMap(
-      inScope(server, (progress) => runInline(server, direct(checked, call.caller), progress)),
+      inScope(server, (progress) => runInline(server, input.success, progress)),
       (progress) => {
         switch (progress._tag) {
           case "Handled":
@@ -110,8 +124,7 @@ const inline: Way = (server, checked, call) =>
       }
     )
   )
-
-const throughQueue: Way = (server, checked, call) => untilEnded(server, Clients.queued(server, checked, call, 0))
+}
 
 /** A call without an answer of a handle that does not consume: the server may be gone, and nobody has told the handle. */
 const unlessGone = <A, E>(server: Server, effect: Effect.Effect<A, E>): Effect.Effect<A, E | ServerKilled> =>
@@ -132,7 +145,7 @@ const pastQueue: Way = (server, checked, call) =>
     checked,
     call,
     Effect.flatMap(
-      inScope(server, (progress) => runPriority(server, direct(checked, call.caller), progress)),
+      atOnce(server, checked, call.caller),
       (progress) =>
         progress._tag === "Handled"
           ? Effect.succeed(progress.answer!)
@@ -163,8 +176,7 @@ const telling = (server: Server, kinds: ReadonlyArray<Kind>, operation: string) 
     server,
     Effect.flatMap(
       Effect.fromResult(check(server.definition, kinds, operation, tag, payload)),
-      (checked) =>
-        Effect.asVoid(inScope(server, (progress) => runPriority(server, direct(checked, undefined), progress)))
+      (checked) => Effect.asVoid(atOnce(server, checked, undefined))
     )
   )
 
@@ -187,7 +199,7 @@ export const make = (server: Server, consumer: Fiber.Fiber<void> | undefined): R
     info: telling(server, ["info"], "info"),
     stop: (reason) =>
       Effect.andThen(
-        Effect.sync(() => stop(server, reason === undefined ? "stop was called" : String(reason))),
+        Effect.sync(() => stop(server, reason === undefined ? "stop was called" : textOf(reason))),
         ended(server, consumer)
       ),
     kill: () => Effect.andThen(kill(server), ended(server, consumer))

@@ -14,10 +14,12 @@
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import type { BackendError } from "../../BackendError.ts"
 import type { StateError } from "../../StateCodec.ts"
 import { Transaction } from "../../Transaction.ts"
+import { textOf } from "../codec.ts"
 import * as Envelopes from "../queue/envelope.ts"
 import * as Queue from "../queue/queue.ts"
 import { transact } from "../transact.ts"
@@ -31,7 +33,7 @@ import { answerOf, Crash, handle, type Handled, type Incoming } from "./handle.t
 import { acquire, type Acquired, runLocked } from "./locked.ts"
 import { record, retried } from "./metrics.ts"
 import { type Held, HeldLogs, holdLogs, PureRunner } from "./purity.ts"
-import { gone, load, save, type Server, stop, stopUnreadable, Unreadable } from "./server.ts"
+import { endError, gone, isEnded, load, save, type Server, stop, stopUnreadable, Unreadable } from "./server.ts"
 
 /** A message without the id that its transaction gives it; `data` is its payload as plain data. */
 export type Direct = Omit<Incoming, "id"> & { readonly data: unknown }
@@ -88,7 +90,7 @@ const body = (
       record(server, server.metrics.outcome(handled.outcome), 1)
     })
     // before the answer: who has it finds the handle stopped
-    if (handled.stopped) state.onCommit.push(() => stop(server, String(handled.stop)))
+    if (handled.stopped) state.onCommit.push(() => stop(server, textOf(handled.stop)))
     const answer = answerOf(input.message, handled) ?? inlineAnswer(state)
     const isWaiting = answer === undefined && input.caller !== undefined
     if (isWaiting) markWaiting(state, server.keys, input.caller)
@@ -166,6 +168,10 @@ const failed = (
   )
 }
 
+/** The failure of what came too late. */
+const ended = (server: Server): Effect.Effect<never, Failure> =>
+  Effect.flatMap(Deferred.await(server.ended), (end) => Effect.fail(endError(server, end)))
+
 /** What the store refuses of a message is its crash. */
 const crashOf = (direct: Direct, held: Held) => (error: BackendError | Crash | Unreadable | ServerKilled | Locked) =>
   error._tag === "BackendError" && isOfMessage(error)
@@ -186,7 +192,11 @@ export const runInline = (
       Effect.runSync(server.inline.release(1))
     }
     const held: Held = { logs: HeldLogs.none }
-    const run = transact(server.tenant, body(server, direct, true, held), { tries: 1, accepted: release })
+    const run = transact(server.tenant, body(server, direct, true, held), {
+      tries: 1,
+      // the end of the handle comes with the commit: who waits behind it must not overtake it
+      accepted: (ran) => ran?.handled.stopped ? undefined : release()
+    })
     const attempt = Effect.matchEffect(Effect.mapError(run, crashOf(direct, held)), {
       onSuccess: (ran) => Effect.succeed(ran ?? TO_QUEUE),
       onFailure: (error): Effect.Effect<Progress | Crash, Failure> => {
@@ -198,8 +208,10 @@ export const runInline = (
         return failed(server, error)
       }
     })
+    // the call before it may have ended the handle: nothing is handled after that
+    const inTurn = Effect.suspend((): typeof attempt => isEnded(server) ? ended(server) : attempt)
     return Effect.flatMap(
-      Effect.andThen(server.inline.take(1), Effect.ensuring(attempt, Effect.sync(release))),
+      Effect.andThen(server.inline.take(1), Effect.ensuring(inTurn, Effect.sync(release))),
       (ran) => {
         if ("handled" in ran) return after(server, ran, progress)
         return ran._tag === "Crash" ? crashedInline(server, direct, ran, progress) : Effect.sync(() => progress(ran))

@@ -23,6 +23,7 @@ import type { BackendError } from "../../BackendError.ts"
 import type { StateError } from "../../StateCodec.ts"
 import { Transaction } from "../../Transaction.ts"
 import { equalsBytes } from "../../Tuple.ts"
+import { textOf } from "../codec.ts"
 import { withId } from "../queue/envelope.ts"
 import { transact } from "../transact.ts"
 import type { TransactionState } from "../transactionState.ts"
@@ -280,7 +281,7 @@ const answer = (server: Server, state: TransactionState, acquired: Acquired, han
   Effect.gen(function*() {
     const { input } = acquired
     const bytes = handled.crashed === undefined ? answerOf(input.message, handled) : Answers.crashed(handled.crashed)
-    if (handled.stopped) state.onCommit.unshift(() => stop(server, String(handled.stop)))
+    if (handled.stopped) state.onCommit.unshift(() => stop(server, textOf(handled.stop)))
     if (input.caller !== undefined && bytes !== undefined) {
       yield* answerCaller(server.keys, state, input.caller, bytes)
     }
