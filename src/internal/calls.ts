@@ -23,7 +23,7 @@ import * as Keys from "./keys.ts"
 import { processPrefix } from "./layout.ts"
 import { type Target, transact } from "./transact.ts"
 import type { TransactionState } from "./transactionState.ts"
-import { raceWatch, watchKey } from "./watching.ts"
+import { type Armed, raceWatch, watchKey } from "./watching.ts"
 
 /** Rows of answers that one look takes: bounded, more are taken at the next look at once. */
 const ANSWERS_LIMIT = 1_000
@@ -124,23 +124,27 @@ export class Calls {
   get #look(): Effect.Effect<void, BackendError> {
     const { begin, end } = Tuple.range([], answerPrefix(this.#target.prefix, this.#instance))
     const key = bellKey(this.#target.prefix, this.#instance)
+    let armed: Armed | undefined
     const read = Effect.flatMap(
       Transaction,
       (state) =>
         Effect.map(state.getRange(begin, end, { limit: ANSWERS_LIMIT }), (rows) => {
-          if (rows.length === 0) return { rows, watch: watchKey(state, key) }
+          armed = undefined
+          if (rows.length === 0) return armed = watchKey(state, key)
           const answers = this.#collect(rows)
           for (const row of answers.taken) state.clear(row.key)
           state.onCommit.push(() => {
             for (const [id, bytes] of answers.complete) this.settle(id, Exit.succeed(bytes))
           })
-          return { rows, watch: undefined }
+          return undefined
         })
     )
-    return Effect.flatMap(
+    const look = Effect.flatMap(
       transact(this.#target, read),
-      ({ watch }) => watch === undefined ? Effect.void : raceWatch(this.#target, watch, [])
+      (watch) => watch === undefined ? Effect.void : raceWatch(this.#target, watch, [])
     )
+    // an interruption can come between the commit that arms the watch and the wait
+    return Effect.onInterrupt(look, () => Effect.sync(() => armed?.cancel()))
   }
 
   /** The answers whose pieces are all there; the pieces of one that a limit cut are taken at a later look. */

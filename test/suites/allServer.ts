@@ -4,6 +4,7 @@ import { actionsSuite } from "./serverActions.ts"
 import { callsSuite } from "./serverCalls.ts"
 import { deadLettersSuite } from "./serverDeadLetters.ts"
 import { failuresSuite } from "./serverFailures.ts"
+import { hostileSuite } from "./serverHostile.ts"
 import { lifeSuite } from "./serverLife.ts"
 import { lockBoundsSuite } from "./serverLockBounds.ts"
 import { lockLossesSuite } from "./serverLockLosses.ts"
@@ -12,6 +13,7 @@ import { optionsSuite } from "./serverOptions.ts"
 import { orderSuite } from "./serverOrder.ts"
 import { puritySuite } from "./serverPurity.ts"
 import { stateSuite } from "./serverState.ts"
+import { storesSuite } from "./serverStores.ts"
 import type { Store } from "./serverSupport.ts"
 import { takeBackSuite } from "./serverTakeBack.ts"
 
@@ -29,5 +31,7 @@ export const allServer = (name: string, backend: Store): void => {
   stateSuite(name, backend)
   orderSuite(name, backend)
   takeBackSuite(name, backend)
+  hostileSuite(name, backend)
+  storesSuite(name, backend)
   queueSuite(name, backend)
 }

@@ -39,6 +39,8 @@ export interface Hooks {
   readonly reads?: (begin: Uint8Array) => void
   /** After a commit that wrote. */
   readonly after?: (request: Backend.CommitRequest) => Effect.Effect<void>
+  /** After a commit that wrote nothing and armed watches. */
+  readonly watched?: (watches: ReadonlyArray<Backend.WatchRequest>) => Effect.Effect<void>
 }
 
 /** Another tenant layer, whose commits can be watched, held up and refused. */
@@ -55,7 +57,10 @@ export const tapped = (hooks: Hooks) =>
       },
       commit: (request, accepted) =>
         request.mutations.length === 0
-          ? driver.commit(request, accepted)
+          ? Effect.tap(
+            driver.commit(request, accepted),
+            () => request.watches.length === 0 ? Effect.void : hooks.watched?.(request.watches) ?? Effect.void
+          )
           : Effect.andThen(
             hooks.before?.(request) ?? Effect.void,
             Effect.tap(driver.commit(request, accepted), () => hooks.after?.(request) ?? Effect.void)

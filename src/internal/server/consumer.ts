@@ -43,11 +43,13 @@ const LOOK_AGAIN_MILLIS = 500
 /** Between two sweeps of one consumer; each is a small transaction, and nothing depends on its hour. */
 const SWEEP_MILLIS = 10 * 60_000
 
+type Idle = Extract<Batch, { _tag: "Idle" }>
+
 /** One turn: a batch, its actions, its lock. Succeeds with what to wait for, if there is nothing to do. */
 const turn = (
   server: Server,
   pace: Pace
-): Effect.Effect<Extract<Batch, { _tag: "Idle" }> | undefined, Crash | Unreadable | BackendError> => {
+): Effect.Effect<Idle | undefined, Crash | Unreadable | BackendError> => {
   const run = transact(server.tenant, batchBody(server, pace), {
     retried: (error) => {
       if (error.reason._tag === "TransactionTooOld") pace.limit = halved(pace)
@@ -74,7 +76,10 @@ const turn = (
   })
 }
 
-const afterBatch = (server: Server, batch: Extract<Batch, { _tag: "Done" }>): Effect.Effect<void, BackendError> => {
+const afterBatch = (
+  server: Server,
+  batch: Extract<Batch, { _tag: "Done" }>
+): Effect.Effect<void, BackendError | Unreadable> => {
   record(server, server.metrics.batchSize, batch.count)
   return Effect.andThen(
     runActions(server, batch.actions, batch.state),
@@ -107,6 +112,15 @@ const learn = (server: Server, pace: Pace, error: Crash | BackendError): Effect.
   return Effect.void
 }
 
+/** A turn, and the wait after it if there was nothing to do; the watch ends with it, also where an interruption came before the wait. */
+const turnAndWait = (server: Server, pace: Pace, wait: (batch: Idle) => Effect.Effect<void>) =>
+  Effect.uninterruptibleMask((restore) =>
+    Effect.tap(Effect.exit(turn(server, pace)), (exit) =>
+      Exit.isFailure(exit) || exit.value === undefined
+        ? Effect.void
+        : Effect.ensuring(restore(wait(exit.value)), Effect.sync(exit.value.watch.cancel)))
+  )
+
 /** The consumer's life: turns, and its restarts (3). Ends when the handle ends. */
 export const consume = Effect.fnUntraced(function*(server: Server) {
   const pace: Pace = {
@@ -120,17 +134,17 @@ export const consume = Effect.fnUntraced(function*(server: Server) {
   const restart = server.options.restart ?? defaultRestart
   const clock = yield* Clock.Clock
   let sweptMillis = clock.currentTimeMillisUnsafe()
+  const idle = (batch: Idle) =>
+    Effect.suspend(() => {
+      if (clock.currentTimeMillisUnsafe() - sweptMillis <= SWEEP_MILLIS) return waitFor(server, batch)
+      sweptMillis = clock.currentTimeMillisUnsafe()
+      return Effect.andThen(sweepWaiting(server), waitFor(server, batch))
+    })
   let step = yield* Schedule.toStepWithSleep(restart)
   while (!isEnded(server)) {
-    const exit = yield* Effect.exit(Effect.uninterruptible(turn(server, pace)))
+    const exit = yield* turnAndWait(server, pace, idle)
     if (Exit.isSuccess(exit)) {
       step = yield* Schedule.toStepWithSleep(restart)
-      if (exit.value === undefined) continue
-      if (clock.currentTimeMillisUnsafe() - sweptMillis > SWEEP_MILLIS) {
-        sweptMillis = clock.currentTimeMillisUnsafe()
-        yield* sweepWaiting(server)
-      }
-      yield* waitFor(server, exit.value)
       continue
     }
     const error = exit.cause.reasons.find((reason) => reason._tag === "Fail")?.error
@@ -177,7 +191,7 @@ const giveUp = (server: Server): Effect.Effect<void> =>
   )
 
 /** Waits for the key to change, for the time that is due, or for the handle's end. */
-const waitFor = (server: Server, { dueMillis, watch }: Extract<Batch, { _tag: "Idle" }>): Effect.Effect<void> => {
+const waitFor = (server: Server, { dueMillis, watch }: Idle): Effect.Effect<void> => {
   const others = [Effect.asVoid(Deferred.await(server.ended))]
   if (dueMillis < Infinity) others.push(Effect.sleep(Duration.millis(Math.max(1, dueMillis))))
   return Effect.catch(

@@ -26,7 +26,7 @@ import { transact } from "../transact.ts"
 import { runActions } from "./actions.ts"
 import * as Answers from "./answer.ts"
 import { inlineAnswer, markWaiting, openInline } from "./answering.ts"
-import { forget } from "./client.ts"
+import { exists, forget } from "./client.ts"
 import { HandlerCrashed, Locked, LockFenced, ServerKilled, ServerStopped } from "./errors.ts"
 import { afterDeath, buryDirect, isOfMessage } from "./failures.ts"
 import { answerOf, Crash, handle, type Handled, type Incoming } from "./handle.ts"
@@ -131,28 +131,31 @@ const locked = (
   acquired: Acquired,
   progress: (progress: Progress) => void
 ): Effect.Effect<void, Failure> =>
-  Effect.flatMap(runLocked(server, acquired), (ended): Effect.Effect<void, Failure> => {
-    const { message } = acquired.input
-    const named = { server: server.definition.name, tag: message.tag }
-    switch (ended._tag) {
-      case "Answered":
-        if (ended.crashed !== undefined && message.kind !== "call") {
-          return Effect.fail(new HandlerCrashed({ ...named, cause: ended.crashed }))
-        }
-        progress(
-          ended.answer === undefined && message.kind === "call"
-            ? { _tag: "Waits" }
-            : { _tag: "Handled", answer: ended.answer }
-        )
-        return Effect.void
-      case "Fenced":
-        return Effect.fail(new LockFenced({ ...named, requeued: false }))
-      case "Killed":
-        return Effect.fail(new ServerKilled(named))
-      case "Interrupted":
-        return Effect.fail(new ServerStopped({ ...named, reason: "the server stopped while the locked handler ran" }))
+  Effect.flatMap(
+    Effect.catchTag(runLocked(server, acquired), "Unreadable", (error) => failed(server, error)),
+    (ended): Effect.Effect<void, Failure> => {
+      const { message } = acquired.input
+      const named = { server: server.definition.name, tag: message.tag }
+      switch (ended._tag) {
+        case "Answered":
+          if (ended.crashed !== undefined && message.kind !== "call") {
+            return Effect.fail(new HandlerCrashed({ ...named, cause: ended.crashed }))
+          }
+          progress(
+            ended.answer === undefined && message.kind === "call"
+              ? { _tag: "Waits" }
+              : { _tag: "Handled", answer: ended.answer }
+          )
+          return Effect.void
+        case "Fenced":
+          return Effect.fail(new LockFenced({ ...named, requeued: false }))
+        case "Killed":
+          return Effect.fail(new ServerKilled(named))
+        case "Interrupted":
+          return Effect.fail(new ServerStopped({ ...named, reason: "the server stopped while the locked handler ran" }))
+      }
     }
-  })
+  )
 
 /** A failure that is not the message's own; one of the server ends the handle. */
 const failed = (
@@ -178,6 +181,14 @@ const crashOf = (direct: Direct, held: Held) => (error: BackendError | Crash | U
     ? new Crash(direct.message.tag, Cause.die(error), held.logs, undefined)
     : error
 
+/** What a call conflicted with may have been the end of the server: then there is no queue to go to. */
+const unlessKilled = (server: Server): Effect.Effect<Progress, Failure> =>
+  Effect.flatMap(
+    Effect.orElseSucceed(exists(server), () => true),
+    (still): Effect.Effect<Progress, Failure> =>
+      still ? Effect.succeed(TO_QUEUE) : failed(server, new ServerKilled({ server: server.definition.name }))
+  )
+
 /** Runs a call inline, or says that it has to be queued (2). */
 export const runInline = (
   server: Server,
@@ -201,11 +212,9 @@ export const runInline = (
       onSuccess: (ran) => Effect.succeed(ran ?? TO_QUEUE),
       onFailure: (error): Effect.Effect<Progress | Crash, Failure> => {
         if (error._tag === "Crash") return Effect.succeed(error)
-        if (error._tag === "BackendError" && error.isRetryable) {
-          retried(server, error)
-          return Effect.succeed(TO_QUEUE)
-        }
-        return failed(server, error)
+        if (error._tag !== "BackendError" || !error.isRetryable) return failed(server, error)
+        retried(server, error)
+        return unlessKilled(server)
       }
     })
     // the call before it may have ended the handle: nothing is handled after that

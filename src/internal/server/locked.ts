@@ -13,12 +13,16 @@
  *    where both changed one entry the handler runs again on the fresh state, the lock renewed, at most
  *    `RUNS_LIMIT` times; then it counts as fenced (rule R20).
  * 4. A handler that dies ends the lock and is not run again.
+ * 5. A state that cannot be read is the fault of no message: the lock ends as if the scope had closed, and the handle
+ *    stops (rule R16).
  */
 import * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
+import * as Result from "effect/Result"
+import * as Schedule from "effect/Schedule"
 import type { BackendError } from "../../BackendError.ts"
 import type { StateError } from "../../StateCodec.ts"
 import { Transaction } from "../../Transaction.ts"
@@ -48,7 +52,20 @@ import { record } from "./metrics.ts"
 import type { LockedOutcome, Settled } from "./model.ts"
 import { type Held, HeldLogs, holdLogs, PureRunner } from "./purity.ts"
 import { type Died, forget, keep, requeue } from "./requeue.ts"
-import { gone, type HeadChange, isEnded, load, type Loaded, save, type Server, stop, writeHead } from "./server.ts"
+import {
+  gone,
+  type HeadChange,
+  headOf,
+  isEnded,
+  type Loaded,
+  loadState,
+  save,
+  type Server,
+  stop,
+  stopUnreadable,
+  Unreadable,
+  writeHead
+} from "./server.ts"
 
 /** How often a handler runs for one lock, when others keep changing what it changes. */
 const RUNS_LIMIT = 5
@@ -86,10 +103,17 @@ export const acquire = (
 /** What the transaction after a run of the handler came to. */
 type Finished =
   | { readonly _tag: "Again"; readonly state: unknown; readonly version: string }
-  | { readonly _tag: "Done"; readonly ended: Ended; readonly handled?: Handled; readonly died?: Died | undefined }
+  | {
+    readonly _tag: "Done"
+    readonly ended: Ended
+    readonly handled?: Handled
+    readonly died?: Died | undefined
+    /** Why the state could not be read. */
+    readonly unreadable?: Unreadable
+  }
 
 /** Runs the locked handler of a lock, and gives the lock back. */
-export const runLocked = (server: Server, acquired: Acquired): Effect.Effect<Ended, BackendError> =>
+export const runLocked = (server: Server, acquired: Acquired): Effect.Effect<Ended, BackendError | Unreadable> =>
   Effect.withSpan(sectionOf(server, acquired), "DgenServer.locked", {
     attributes: { server: server.definition.name, tag: acquired.input.message.tag },
     captureStackTrace: false
@@ -111,7 +135,8 @@ const sectionOf = Effect.fnUntraced(function*(server: Server, acquired: Acquired
       version = finished.version
       continue
     }
-    const { died, ended, handled } = finished
+    const { died, ended, handled, unreadable } = finished
+    if (unreadable !== undefined) yield* stopUnreadable(server, unreadable)
     if (ended._tag === "Killed") gone(server)
     if (ended._tag === "Fenced") yield* logFenced(server, acquired, ended.requeued)
     if (died !== undefined) yield* afterDeath(server, died)
@@ -155,11 +180,12 @@ interface Run {
 }
 
 /** The transaction after a run; one that cannot be written ends the lock as a crash (4). */
-const finish = (server: Server, acquired: Acquired, run: Run): Effect.Effect<Finished, BackendError> => {
+const finish = (server: Server, acquired: Acquired, run: Run): Effect.Effect<Finished, BackendError | Unreadable> => {
   // a store that is away holds up the end, and does not take it away: nobody else can end a lock without a time limit
   const attempt = (exit: Run["exit"]) =>
     Effect.retry(transact(server.tenant, finishBody(server, acquired, { ...run, exit })), {
-      while: (error) => error._tag === "BackendError" && isAway(error) && !isEnded(server)
+      while: (error) => error._tag === "BackendError" && isAway(error) && !isEnded(server),
+      schedule: Schedule.spaced(LOOK_AGAIN_MILLIS)
     })
   const crashed = (cause: Cause.Cause<unknown>) =>
     Effect.andThen(
@@ -169,7 +195,7 @@ const finish = (server: Server, acquired: Acquired, run: Run): Effect.Effect<Fin
       ),
       Effect.catchIf(
         attempt(Exit.failCause(cause)),
-        (error) => error._tag !== "BackendError",
+        (error) => error._tag === "Crash" || error._tag === "StateError",
         (error) => Effect.die(error)
       )
     )
@@ -177,19 +203,30 @@ const finish = (server: Server, acquired: Acquired, run: Run): Effect.Effect<Fin
     const crash = crashOf(server, run.exit.cause)
     if (crash !== undefined) return crashed(crash)
   }
-  return Effect.catch(attempt(run.exit), (error) => {
-    if (error._tag === "Crash") {
-      error.logs.release()
-      return crashed(error.cause)
-    }
-    if (error._tag !== "StateError" && !isOfMessage(error)) return Effect.fail(error)
-    run.held.logs.release()
-    return crashed(Cause.die(error))
-  })
+  return Effect.catchDefect(
+    Effect.catch(attempt(run.exit), (error) => {
+      if (error._tag === "Crash") {
+        error.logs.release()
+        return crashed(error.cause)
+      }
+      if (error._tag === "Unreadable") return Effect.fail(error)
+      if (error._tag !== "StateError" && !isTooMuch(error)) return Effect.fail(error)
+      run.held.logs.release()
+      return crashed(Cause.die(error))
+    }),
+    (defect) => crashed(Cause.die(defect))
+  )
 }
 
-/** Whether a transaction surely wrote nothing, and may do so later: the loop below it has waited already. */
-const isAway = (error: BackendError): boolean => error.isRetryable && !error.isMaybeCommitted
+/** Between two tries to end a lock on a store that cannot take it. */
+const LOOK_AGAIN_MILLIS = 500
+
+/** Whether what the handler came to is more than the store takes. */
+const isTooMuch = (error: BackendError): boolean => isOfMessage(error) || error.reason._tag === "TransactionTooOld"
+
+/** Whether a transaction surely wrote nothing, and the store may take it later: when it answers, or has room again. */
+const isAway = (error: BackendError): boolean =>
+  !error.isMaybeCommitted && !isTooMuch(error) && error.reason._tag !== "Closed"
 
 /** What a handler died of; it died of nothing when it failed with its error, or when the end of the handle ended it. */
 const crashOf = (server: Server, cause: Cause.Cause<unknown>): Cause.Cause<unknown> | undefined => {
@@ -202,33 +239,47 @@ const finishBody = (
   server: Server,
   acquired: Acquired,
   run: Run
-): Effect.Effect<Finished, Crash | StateError, Transaction> =>
+): Effect.Effect<Finished, Crash | StateError | Unreadable, Transaction> =>
   Effect.gen(function*() {
     const state = yield* Transaction
     const { keys } = server
     const bytes = yield* state.get(keys.head)
     if (bytes === undefined) return { _tag: "Done", ended: { _tag: "Killed" } }
-    const loaded = yield* load(server, bytes)
-    const { attempts, token } = acquired.lock
-    if (loaded.head.lock === undefined || !equalsBytes(loaded.head.lock.token, token)) {
-      return yield* fenced(server, state, acquired, loaded)
+    const head = yield* Effect.mapError(headOf(bytes), (error) => new Unreadable(error))
+    const { token } = acquired.lock
+    if (head.lock === undefined || !equalsBytes(head.lock.token, token)) {
+      return yield* fenced(server, state, acquired, head)
     }
     if (Exit.isFailure(run.exit) && Cause.hasInterruptsOnly(run.exit.cause)) {
-      // not its fault: no attempt is counted
-      const died = attempts === undefined ? undefined : yield* requeue(state, keys, token, attempts, Infinity)
-      yield* unlock(server, state, loaded, loaded.state)
-      return { _tag: "Done", ended: { _tag: "Interrupted" }, died }
+      return yield* letGo(server, state, acquired, head)
     }
+    const found = yield* Effect.result(loadState(server, head))
+    if (Result.isFailure(found)) {
+      const released = yield* letGo(server, state, acquired, head)
+      return { ...released, unreadable: new Unreadable(found.failure) }
+    }
+    const loaded = found.success
     const handled = yield* outcomeOf(server, state, acquired, run, loaded)
     if (handled === undefined) {
       if (run.isLast) return yield* giveUp(server, state, acquired, loaded)
-      yield* save(server, state, loaded, loaded.state, { lock: { ...loaded.head.lock, millis: state.timeMillis } })
+      yield* save(server, state, loaded, loaded.state, { lock: { ...head.lock, millis: state.timeMillis } })
       return { _tag: "Again", state: loaded.state, version: loaded.head.version }
     }
     yield* unlock(server, state, loaded, handled.state)
     forget(state, keys, token)
     return { _tag: "Done", ended: yield* answer(server, state, acquired, handled), handled }
   })
+
+/** Ends a lock whose message has to be handled anew, and not by its own fault: no attempt is counted. */
+const letGo = (server: Server, state: TransactionState, { lock }: Acquired, head: Head) => {
+  signalKey(server.tenant, state, server.keys.head)
+  writeHead(state, server.keys, { ...head, lock: undefined })
+  const { attempts, token } = lock
+  return Effect.map(
+    attempts === undefined ? Effect.undefined : requeue(state, server.keys, token, attempts, Infinity),
+    (died) => ({ _tag: "Done", ended: { _tag: "Interrupted" }, died } as const)
+  )
+}
 
 /** Writes the state, and the head without the lock; wakes those of this process who wait. */
 const unlock = (server: Server, state: TransactionState, loaded: Loaded, value: unknown, change: HeadChange = {}) => {
@@ -293,8 +344,8 @@ const fenced = (
   server: Server,
   state: TransactionState,
   { lock }: Acquired,
-  { head }: Loaded
-): Effect.Effect<Finished, StateError, Transaction> =>
+  head: Head
+): Effect.Effect<Finished, never, Transaction> =>
   Effect.gen(function*() {
     const ended = { _tag: "Fenced", requeued: lock.attempts !== undefined } as const
     const kept = head.fenced.find((entry) => equalsBytes(entry.token, lock.token))
