@@ -16,6 +16,7 @@ import { Backend, KEY_LIMIT_BYTES, KEY_PREFIX_ALLOWANCE_BYTES } from "./Backend.
 import { BackendError, InvalidArgument } from "./BackendError.ts"
 import { Calls } from "./internal/calls.ts"
 import { processPrefix } from "./internal/layout.ts"
+import { INSTANCE_BYTES } from "./internal/limits.ts"
 import { Presence } from "./internal/presence.ts"
 import { Pushes } from "./internal/pushes.ts"
 import { show } from "./internal/show.ts"
@@ -57,7 +58,7 @@ const instances = { next: 0 }
 
 /** One process can build several layers on one store: each has calls and slots of its own. */
 const makeInstance = (processId: Uint8Array): Uint8Array => {
-  const instance = new Uint8Array(20)
+  const instance = new Uint8Array(INSTANCE_BYTES)
   instance.set(processId.subarray(0, 16))
   new DataView(instance.buffer).setUint32(16, instances.next++)
   return instance
