@@ -7,6 +7,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { packPlain, unpackPlain } from "./plain.ts"
 import { Refused } from "./problem.ts"
+import { show } from "./show.ts"
 
 /** Plain data as MessagePack, or what cannot be kept of it. */
 export const packData = (value: unknown): Result.Result<Uint8Array, Problem> => refusing(() => packPlain(value, []))
@@ -22,8 +23,9 @@ const refusing = <A>(run: () => A): Result.Result<A, Problem> =>
   Result.try({
     try: run,
     catch: (cause) => {
-      if (cause instanceof Refused) return { field: cause.field, problem: cause.problem }
-      throw cause
+      return cause instanceof Refused
+        ? { field: cause.field, problem: cause.problem }
+        : { field: "", problem: `it threw when it was read: ${show(cause)}` }
     }
   })
 
@@ -51,13 +53,38 @@ export const codecOf = (schema: Schema.Codec<any, any, never, never>): Codec => 
     const encode = Schema.encodeUnknownResult(json, { onExcessProperty: "error" })
     const decode = Schema.decodeUnknownResult(json)
     codec = {
-      encode: (value) => Result.mapError(encode(value), problemOf),
-      decode: (data) => Result.mapError(decode(data), problemOf)
+      encode: problems(encode),
+      decode: problems(decode)
     }
     compiled.set(schema, codec)
   }
   return codec
 }
+
+const checkers = new WeakMap<object, (value: unknown) => Result.Result<unknown, Problem>>()
+
+/** What tells whether a value is one of a schema, without encoding it. */
+export const checkerOf = (
+  schema: Schema.Codec<any, any, never, never>
+): (value: unknown) => Result.Result<unknown, Problem> => {
+  let check = checkers.get(schema)
+  if (check === undefined) {
+    check = problems(Schema.decodeUnknownResult(Schema.toType(schema)))
+    checkers.set(schema, check)
+  }
+  return check
+}
+
+/** Schemas run code of their users, and values of programs without types can throw when they are looked at. */
+const problems =
+  (run: (value: unknown) => Result.Result<unknown, { readonly message: string }>) =>
+  (value: unknown): Result.Result<unknown, Problem> => {
+    try {
+      return Result.mapError(run(value), problemOf)
+    } catch (cause) {
+      return Result.fail({ field: "", problem: `it threw when it was read: ${show(cause)}` })
+    }
+  }
 
 /** What a schema says is wrong. */
 export const problemOf = (error: { readonly message: string }): Problem => {

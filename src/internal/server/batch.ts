@@ -16,6 +16,7 @@ import { Transaction } from "../../Transaction.ts"
 import * as Envelopes from "../queue/envelope.ts"
 import { stampText } from "../queue/pieces.ts"
 import * as Queue from "../queue/queue.ts"
+import { show } from "../show.ts"
 import type { TransactionState } from "../transactionState.ts"
 import { type Armed, signalKey, watchKey } from "../watching.ts"
 import { answerCaller } from "./answering.ts"
@@ -183,7 +184,7 @@ const runItems = (
     })
     // before the answers: who has one finds the lines written, and the handle stopped
     state.onCommit.unshift(() => logs.release())
-    if (last?.handled.stopped) state.onCommit.unshift(() => stop(server, String(last.handled.stop)))
+    if (last?.handled.stopped) state.onCommit.unshift(() => stop(server, show(last.handled.stop)))
     return {
       _tag: "Done",
       state: saved.state,

@@ -12,9 +12,10 @@ import * as Fiber from "effect/Fiber"
 import * as Result from "effect/Result"
 import { codecOf } from "../codec.ts"
 import type { Caller } from "../queue/envelope.ts"
+import { show } from "../show.ts"
 import * as Answers from "./answer.ts"
 import * as Clients from "./client.ts"
-import type { ServerKilled, ServerStopped } from "./errors.ts"
+import { InvalidPayload, type ServerKilled, type ServerStopped } from "./errors.ts"
 import { type Direct, type Progress, runInline, runPriority } from "./immediate.ts"
 import { kill } from "./kill.ts"
 import { check, type Checked } from "./messages.ts"
@@ -22,16 +23,18 @@ import type { Client, Kind, Running } from "./model.ts"
 import { endError, isEnded, type Server, stop } from "./server.ts"
 
 /** A handler's input from a message that does not go through the queue, as if it had. */
-const direct = (checked: Checked, caller: Caller | undefined): Direct => ({
-  message: checked.message,
-  payload: checked.message.payload === undefined
-    ? undefined
-    : Result.getOrThrow(codecOf(checked.message.payload).decode(checked.data)),
-  data: checked.data,
-  caller,
-  attempt: 1,
-  trace: undefined
-})
+const direct = (
+  server: Server,
+  { data, message }: Checked,
+  caller: Caller | undefined
+): Effect.Effect<Direct, InvalidPayload> => {
+  const decoded = message.payload === undefined ? Result.succeed(undefined) : codecOf(message.payload).decode(data)
+  return Effect.fromResult(Result.mapBoth(decoded, {
+    onFailure: ({ field, problem }) =>
+      new InvalidPayload({ server: server.definition.name, tag: message.tag, field, problem }),
+    onSuccess: (payload) => ({ message, payload, data, caller, attempt: 1, trace: undefined })
+  }))
+}
 
 /** Runs within the server's scope, which waits for it, and tells the caller how far the message got, as soon as that is known (1). */
 const inScope = <E>(
@@ -94,7 +97,10 @@ const inline: Way = (server, checked, call) =>
     checked,
     call,
     Effect.flatMap(
-      inScope(server, (progress) => runInline(server, direct(checked, call.caller), progress)),
+      Effect.flatMap(
+        direct(server, checked, call.caller),
+        (input) => inScope(server, (progress) => runInline(server, input, progress))
+      ),
       (progress) => {
         switch (progress._tag) {
           case "Handled":
@@ -116,7 +122,10 @@ const pastQueue: Way = (server, checked, call) =>
     checked,
     call,
     Effect.flatMap(
-      inScope(server, (progress) => runPriority(server, direct(checked, call.caller), progress)),
+      Effect.flatMap(
+        direct(server, checked, call.caller),
+        (input) => inScope(server, (progress) => runPriority(server, input, progress))
+      ),
       (progress) =>
         progress._tag === "Handled"
           ? Effect.succeed(progress.answer!)
@@ -148,7 +157,10 @@ const telling = (server: Server, kinds: ReadonlyArray<Kind>, operation: string) 
     Effect.flatMap(
       Effect.fromResult(check(server.definition, kinds, operation, tag, payload)),
       (checked) =>
-        Effect.asVoid(inScope(server, (progress) => runPriority(server, direct(checked, undefined), progress)))
+        Effect.flatMap(
+          direct(server, checked, undefined),
+          (input) => Effect.asVoid(inScope(server, (progress) => runPriority(server, input, progress)))
+        )
     )
   )
 
@@ -163,7 +175,7 @@ export const make = (server: Server, consumer: Fiber.Fiber<void> | undefined): R
     info: telling(server, ["info"], "info"),
     stop: (reason) =>
       Effect.andThen(
-        Effect.sync(() => stop(server, reason === undefined ? "stop was called" : String(reason))),
+        Effect.sync(() => stop(server, reason === undefined ? "stop was called" : show(reason))),
         consumer === undefined ? Effect.void : Effect.asVoid(Fiber.await(consumer))
       ),
     kill: () =>

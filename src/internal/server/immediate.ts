@@ -20,6 +20,7 @@ import type { StateError } from "../../StateCodec.ts"
 import { Transaction } from "../../Transaction.ts"
 import * as Envelopes from "../queue/envelope.ts"
 import * as Queue from "../queue/queue.ts"
+import { show } from "../show.ts"
 import { transact } from "../transact.ts"
 import { runActions } from "./actions.ts"
 import * as Answers from "./answer.ts"
@@ -88,7 +89,7 @@ const body = (
       record(server, server.metrics.outcome(handled.outcome), 1)
     })
     // before the answer: who has it finds the handle stopped
-    if (handled.stopped) state.onCommit.push(() => stop(server, String(handled.stop)))
+    if (handled.stopped) state.onCommit.push(() => stop(server, show(handled.stop)))
     const answer = answerOf(input.message, handled) ?? inlineAnswer(state)
     const isWaiting = answer === undefined && input.caller !== undefined
     if (isWaiting) markWaiting(state, server.keys, input.caller)
