@@ -8,6 +8,7 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
+import * as Formatter from "effect/Formatter"
 import * as Layer from "effect/Layer"
 import * as fs from "node:fs"
 import * as path from "node:path"
@@ -40,13 +41,23 @@ const realPath = (filename: string): string => {
   }
 }
 
+const openStore = (filename: string): SqliteStore => {
+  const file = SqliteFile.open(filename)
+  try {
+    return new SqliteStore(file)
+  } catch (cause) {
+    file.close()
+    throw cause
+  }
+}
+
 const acquire = (filename: string, tries = OPEN_RETRIES): Effect.Effect<Shared, BackendError> =>
   Effect.suspend(() => {
     const file = realPath(filename)
     let shared = files.get(file)
     if (shared === undefined) {
       try {
-        shared = { file, store: new SqliteStore(SqliteFile.open(file)), layers: 0 }
+        shared = { file, store: openStore(file), layers: 0 }
       } catch (cause) {
         if (!isBackendError(cause)) return Effect.die(cause)
         return tries > 0 && isBusy(cause)
@@ -77,8 +88,8 @@ const release = (shared: Shared): Effect.Effect<void> =>
  * The backend of a file, made when it does not exist; a relative `filename` begins at the working directory. Layers of
  * one file in one process share its connection, and the last one closes it when its commits are on the disk.
  *
- * Fails with `BackendError`: `InvalidArgument` for a folder that does not exist and for `":memory:"` (use
- * `MemoryBackend`), `ForeignDatabase`, `NewerFormat`, `ReadOnly`, `DiskFull` or `Corrupt`, each of which says what to
+ * Fails with `BackendError`: `InvalidArgument` for a folder that does not exist, for a device or a pipe, and for
+ * `":memory:"` (use `MemoryBackend`), `ForeignDatabase`, `NewerFormat`, `ReadOnly`, `DiskFull` or `Corrupt`, each of which says what to
  * do and changed nothing; `Unavailable` when another process held the file's lock for five seconds.
  *
  * **Example** (What was written is there when the file is opened again)
@@ -109,13 +120,13 @@ export const layer = (options: { readonly filename: string }): Layer.Layer<Backe
   Layer.effect(
     Backend,
     Effect.gen(function*() {
-      const filename: unknown = options.filename
+      const filename: unknown = (options as { readonly filename: unknown } | null | undefined)?.filename
       if (typeof filename !== "string" || filename === "" || filename === ":memory:" || filename.includes("\0")) {
         return yield* new BackendError({
           reason: new InvalidArgument({
-            message: `SqliteBackend.layer: the filename must be the path of a file, not ${
-              JSON.stringify(filename)
-            }. For a store in memory use MemoryBackend.layer`
+            message:
+              `SqliteBackend.layer: the filename must be the path of a file, not ${Formatter.format(filename)}. ` +
+              "For a store in memory use MemoryBackend.layer"
           })
         })
       }

@@ -12,12 +12,14 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
-import { Backend } from "./Backend.ts"
+import { Backend, KEY_LIMIT_BYTES, KEY_PREFIX_ALLOWANCE_BYTES } from "./Backend.ts"
 import { BackendError, InvalidArgument } from "./BackendError.ts"
 import { Calls } from "./internal/calls.ts"
 import { processPrefix } from "./internal/layout.ts"
+import { INSTANCE_BYTES } from "./internal/limits.ts"
 import { Presence } from "./internal/presence.ts"
 import { Pushes } from "./internal/pushes.ts"
+import { show } from "./internal/show.ts"
 import { Slots } from "./internal/slots.ts"
 import { transact as run } from "./internal/transact.ts"
 import type { Transaction } from "./Transaction.ts"
@@ -49,6 +51,9 @@ export class Tenant extends Context.Service<Tenant, {
   readonly scope: Scope.Scope
 }>()("effect-dgen/Tenant") {}
 
+/** A path is part of a key of the store; the rest is room for what the store puts before it. */
+const PATH_LIMIT_BYTES = KEY_LIMIT_BYTES - 2 * KEY_PREFIX_ALLOWANCE_BYTES
+
 /** Layers are numbered for each process id, which no other backend has. */
 const instances = new WeakMap<object, { next: number }>()
 
@@ -56,23 +61,26 @@ const instances = new WeakMap<object, { next: number }>()
 const makeInstance = (backend: Backend["Service"]): Uint8Array => {
   let counter = instances.get(backend.processId)
   if (counter === undefined) instances.set(backend.processId, counter = { next: 0 })
-  const instance = new Uint8Array(20)
+  const instance = new Uint8Array(INSTANCE_BYTES)
   instance.set(backend.processId.subarray(0, 16))
   new DataView(instance.buffer).setUint32(16, counter.next++)
   return instance
 }
 
+const refuse = (message: string): Effect.Effect<never, BackendError> =>
+  Effect.fail(new BackendError({ reason: new InvalidArgument({ message }) }))
+
 const checkPath = (operation: string, path: ReadonlyArray<string>): Effect.Effect<void, BackendError> => {
+  // `every` would pass over the holes of an array
   const ok = Array.isArray(path) && path.length > 0 &&
-    path.every((name) => typeof name === "string" && name.length > 0 && name.isWellFormed())
-  if (ok) return Effect.void
-  return Effect.fail(
-    new BackendError({
-      reason: new InvalidArgument({
-        message: `${operation}: the path must be one or more non-empty strings, such as ["my-app", "counters"]`
-      })
-    })
-  )
+    Array.from(path).every((name) => typeof name === "string" && name.length > 0 && name.isWellFormed())
+  if (!ok) {
+    return refuse(`${operation}: the path must be one or more non-empty strings, such as ["my-app", "counters"]`)
+  }
+  const bytes = Tuple.pack(path).length
+  return bytes <= PATH_LIMIT_BYTES
+    ? Effect.void
+    : refuse(`${operation}: the path has ${bytes} bytes, and at most ${PATH_LIMIT_BYTES} fit: shorten its names`)
 }
 
 /**
@@ -168,7 +176,11 @@ export const layer = (path: ReadonlyArray<string>): Layer.Layer<Tenant, BackendE
  */
 export const transact = <A, E>(
   effect: Effect.Effect<A, E, Transaction>
-): Effect.Effect<A, E | BackendError, Tenant> => Effect.flatMap(Tenant, (tenant) => run(tenant, effect))
+): Effect.Effect<A, E | BackendError, Tenant> =>
+  Effect.flatMap(Tenant, (tenant) =>
+    Effect.isEffect(effect)
+      ? run(tenant, effect)
+      : refuse(`Tenant.transact: a transaction must be an Effect, not ${show(effect)}`))
 
 /**
  * Removes a path with everything under it: keys, servers, and paths below. Requires a `Backend`. Succeeds with whether

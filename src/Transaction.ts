@@ -14,8 +14,10 @@
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import { type BackendError, InvalidArgument } from "./BackendError.ts"
-import { userKey, userPrefix } from "./internal/layout.ts"
+import * as Result from "effect/Result"
+import { type BackendError, Corrupt, InvalidArgument } from "./BackendError.ts"
+import { checkRead, checkValue, packKey, packRange, packVersionstamped } from "./internal/arguments.ts"
+import { userPrefix } from "./internal/layout.ts"
 import type { TransactionState } from "./internal/transactionState.ts"
 import { changesOf, watchKey } from "./internal/watching.ts"
 import * as Tuple from "./Tuple.ts"
@@ -76,27 +78,8 @@ const withKey = <A>(
     return packed === undefined ? refuse(state) : use(state, packed)
   })
 
-const packKey = (state: TransactionState, operation: string, key: Tuple.Tuple): Uint8Array | undefined => {
-  if (!Array.isArray(key)) {
-    state.fail(new InvalidArgument({ message: `${operation}: the key must be an array of tuple elements` }))
-    return undefined
-  }
-  try {
-    return userKey(state.prefix, key)
-  } catch (cause) {
-    state.fail(new InvalidArgument({ message: `${operation}: ${(cause as Error).message}` }))
-    return undefined
-  }
-}
-
 /** What is refused fails the try: the loop answers with its reason, whatever this effect ends with. */
 const refuse = (state: TransactionState): Effect.Effect<never> => Effect.die(state.failure)
-
-const checkValue = (state: TransactionState, operation: string, value: unknown): Uint8Array | undefined => {
-  if (value instanceof Uint8Array) return value.slice()
-  state.fail(new InvalidArgument({ message: `${operation}: the value must be a Uint8Array` }))
-  return undefined
-}
 
 const write = (
   operation: string,
@@ -140,7 +123,9 @@ export const get = (
   options?: { readonly snapshot?: boolean | undefined }
 ): Effect.Effect<Uint8Array | undefined, never, Transaction> =>
   withKey("Transaction.get", key, (state, packed) => {
-    const read = state.get(packed, options?.snapshot ?? false)
+    const checked = checkRead(state, "Transaction.get", options)
+    if (checked === undefined) return refuse(state)
+    const read = state.get(packed, checked.snapshot)
     return Effect.map(read, (value) => value === undefined ? undefined : copy(value))
   })
 
@@ -186,23 +171,27 @@ export const getRange = (
 ): Effect.Effect<ReadonlyArray<KeyValue>, never, Transaction> =>
   Effect.flatMap(Transaction, (state) => {
     const bounds = packRange(state, "Transaction.getRange", range)
-    if (bounds === undefined) return refuse(state)
-    const offset = userPrefix(state.prefix).length
-    return Effect.map(
-      state.getRange(bounds.begin, bounds.end, options),
-      (rows) => rows.map((row): KeyValue => ({ key: Tuple.unpack(row.key, offset), value: copy(row.value) }))
-    )
+    const checked = checkRead(state, "Transaction.getRange", options)
+    if (bounds === undefined || checked === undefined) return refuse(state)
+    return Effect.flatMap(state.getRange(bounds.begin, bounds.end, checked), (rows) => keyValues(state, rows))
   })
 
-const packRange = (state: TransactionState, operation: string, range: Range) => {
-  if (Array.isArray(range)) {
-    const begin = packKey(state, operation, range)
-    return begin === undefined ? undefined : Tuple.range([], begin)
+const keyValues = (
+  state: TransactionState,
+  rows: ReadonlyArray<{ readonly key: Uint8Array; readonly value: Uint8Array }>
+): Effect.Effect<ReadonlyArray<KeyValue>> => {
+  const offset = userPrefix(state.prefix).length
+  const out: Array<KeyValue> = []
+  for (const row of rows) {
+    const key = Tuple.unpackResult(row.key, offset)
+    if (Result.isFailure(key)) {
+      const { message } = key.failure
+      state.fail(new Corrupt({ message: `Transaction.getRange: the store has a key that is no tuple: ${message}` }))
+      return refuse(state)
+    }
+    out.push({ key: key.success, value: copy(row.value) })
   }
-  const { begin, end } = range as { readonly begin: Tuple.Tuple; readonly end: Tuple.Tuple }
-  const low = packKey(state, operation, begin)
-  const high = low === undefined ? undefined : packKey(state, operation, end)
-  return low === undefined || high === undefined ? undefined : { begin: low, end: high }
+  return Effect.succeed(out)
 }
 
 /**
@@ -358,15 +347,6 @@ export const setVersionstampedValue = (
     state.setVersionstampedValue(packed, stamped.bytes, stamped.position)
     return state.failure === undefined ? Effect.void : refuse(state)
   })
-
-const packVersionstamped = (state: TransactionState, operation: string, tuple: Tuple.Tuple, prefix?: Uint8Array) => {
-  try {
-    return Tuple.packVersionstamped(tuple, prefix)
-  } catch (cause) {
-    state.fail(new InvalidArgument({ message: `${operation}: ${(cause as Error).message}` }))
-    return undefined
-  }
-}
 
 /**
  * A watch on a key, armed when this transaction commits: await its `changed` afterwards, outside the transaction. It

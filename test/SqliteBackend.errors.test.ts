@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Fiber, Layer } from "effect"
 import { Backend, type BackendError, SqliteBackend } from "effect-dgen"
+import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { DatabaseSync } from "node:sqlite"
@@ -19,7 +20,7 @@ const withBackend = <A, E>(filename: string, use: (backend: Backend.Backend["Ser
     )
   )
 
-const refusal = (filename: string): Effect.Effect<BackendError.BackendError> =>
+const refusal = (filename: any): Effect.Effect<BackendError.BackendError> =>
   Effect.flip(Effect.scoped(Layer.build(SqliteBackend.layer({ filename })))) as never
 
 /** Everything in a folder, byte for byte. */
@@ -44,14 +45,46 @@ const refuses = (filename: string, tag: string, says: RegExp) =>
   })
 
 describe("SqliteBackend errors", () => {
-  for (const filename of ["", ":memory:", "a\0b"]) {
-    it.effect(`refuses the filename ${JSON.stringify(filename)}`, () =>
+  const cycle: any = []
+  cycle.push(cycle)
+  const filenames = { empty: "", memory: ":memory:", null: "a\0b", none: undefined, number: 5, bigint: 5n, cycle }
+  for (const [name, filename] of Object.entries(filenames)) {
+    it.effect(`refuses a filename that is none: ${name}`, () =>
       Effect.gen(function*() {
         const { reason } = yield* refusal(filename)
         assert.strictEqual(reason._tag, "InvalidArgument")
         assert.match(reason.message, /MemoryBackend/)
       }))
   }
+
+  it.effect("refuses options that are none", () =>
+    Effect.forEach([undefined, null, "app.db"], (options: any) =>
+      Effect.map(
+        Effect.flip(Effect.scoped(Layer.build(SqliteBackend.layer(options)))),
+        ({ reason }) => assert.strictEqual(reason._tag, "InvalidArgument")
+      )))
+
+  it.effect("refuses names that no file can have", () =>
+    Effect.gen(function*() {
+      const { dir } = place("names")
+      const loop = path.join(dir, "loop.db")
+      fs.symlinkSync(loop, loop)
+      for (const filename of [path.join(dir, "x".repeat(300)), loop]) {
+        assert.strictEqual((yield* refusal(filename)).reason._tag, "InvalidArgument")
+      }
+    }))
+
+  it.effect("refuses a device, and a pipe, without waiting for who writes to it", () =>
+    Effect.gen(function*() {
+      const { dir } = place("pipe")
+      const pipe = path.join(dir, "pipe.db")
+      execFileSync("mkfifo", [pipe])
+      for (const filename of [pipe, "/dev/null"]) {
+        const { reason } = yield* refusal(filename)
+        assert.strictEqual(reason._tag, "InvalidArgument")
+        assert.match(reason.message, /device or a pipe/)
+      }
+    }))
 
   it.effect("says that the folder does not exist", () =>
     Effect.gen(function*() {
@@ -94,6 +127,64 @@ describe("SqliteBackend errors", () => {
       assert.strictEqual((yield* refusal(filename)).reason._tag, "NewerFormat")
       db.close()
       yield* refuses(filename, "NewerFormat", /update effect-dgen/)
+    }))
+
+  for (
+    const sql of [
+      "DROP TABLE kv",
+      "DROP TABLE meta",
+      "DELETE FROM meta",
+      "UPDATE meta SET value = 'x'",
+      "UPDATE meta SET value = -1",
+      "UPDATE meta SET value = 9223372036854775807"
+    ]
+  ) {
+    it.effect(`refuses a file of its own that somebody changed: ${sql}`, () =>
+      Effect.gen(function*() {
+        const { filename } = place(sql)
+        yield* withBackend(filename, (backend) => write(backend, put("a", "1")))
+        const db = new DatabaseSync(filename)
+        db.exec(sql)
+        db.close()
+        yield* refuses(filename, "Corrupt", /backup/)
+      }))
+  }
+
+  for (const value of ["'text'", "5"]) {
+    it.live(`reports a value that is not bytes where it reads it: ${value}`, () =>
+      Effect.gen(function*() {
+        const { filename } = place(`value ${value}`)
+        yield* withBackend(filename, (backend) => write(backend, put("a", "1"), put("b", "1")))
+        const db = new DatabaseSync(filename)
+        db.exec(`UPDATE kv SET v = ${value} WHERE k = CAST('a' AS BLOB)`)
+        db.close()
+        yield* withBackend(filename, (backend) =>
+          Effect.gen(function*() {
+            assert.strictEqual(yield* outcome(within(backend, (driver) => get(driver, "a"))), "Corrupt")
+            const range = within(
+              backend,
+              (driver) => driver.getRange(Buffer.from("a"), Buffer.from("c"), { limit: Infinity, reverse: false })
+            )
+            assert.strictEqual(yield* outcome(range), "Corrupt")
+            assert.strictEqual(yield* within(backend, (driver) => get(driver, "b")), "1")
+          }))
+      }))
+  }
+
+  it.effect("refuses a file that was cut off", () =>
+    Effect.gen(function*() {
+      const { dir, filename } = place("cut")
+      yield* withBackend(filename, (backend) => write(backend, put("a", "1".repeat(50_000))))
+      const file = fs.readFileSync(filename)
+      for (
+        const [bytes, tag] of [[50, "ForeignDatabase"], [100, "Corrupt"], [4096, "Corrupt"], [
+          20_000,
+          "Corrupt"
+        ]] as const
+      ) {
+        fs.writeFileSync(path.join(dir, "app.db"), file.subarray(0, bytes))
+        yield* refuses(filename, tag, /backup|no SQLite database/)
+      }
     }))
 
   it.effect("refuses a file that it may not write", () =>

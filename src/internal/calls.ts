@@ -14,6 +14,7 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Latch from "effect/Latch"
+import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import type { KeyValue } from "../Backend.ts"
 import type { BackendError } from "../BackendError.ts"
@@ -147,24 +148,32 @@ export class Calls {
     return Effect.onInterrupt(look, () => Effect.sync(() => armed?.cancel()))
   }
 
-  /** The answers whose pieces are all there; the pieces of one that a limit cut are taken at a later look. */
+  /**
+   * The answers among rows; the pieces of one that the limit cut are taken at a later look. What is not whole though no
+   * rows follow never will be: its call hears what there is. A row whose key is none of ours is taken away.
+   */
   #collect(rows: ReadonlyArray<KeyValue>) {
     const offset = answerPrefix(this.#target.prefix, this.#instance).length
-    const pieces = new Map<number, Array<KeyValue>>()
-    const wanted = new Map<number, number>()
-    for (const row of rows) {
-      const [id, , chunks] = Tuple.unpack(row.key, offset) as [number, number, number]
-      const list = pieces.get(id) ?? []
-      list.push(row)
-      pieces.set(id, list)
-      wanted.set(id, chunks)
-    }
+    const answers = new Map<number, { readonly chunks: number; readonly pieces: Array<KeyValue> }>()
     const taken: Array<KeyValue> = []
+    let last: number | undefined
+    for (const row of rows) {
+      const key = Result.getOrUndefined(Tuple.unpackResult(row.key, offset))
+      if (key === undefined || typeof key[0] !== "number") {
+        taken.push(row)
+        continue
+      }
+      last = key[0]
+      const answer = answers.get(last)
+      if (answer === undefined) answers.set(last, { chunks: Number(key[2]), pieces: [row] })
+      else answer.pieces.push(row)
+    }
     const complete: Array<readonly [number, Uint8Array]> = []
-    for (const [id, list] of pieces) {
-      if (list.length < wanted.get(id)!) continue
-      taken.push(...list)
-      complete.push([id, Keys.concatAll(list.map((row) => row.value))])
+    for (const [id, { chunks, pieces }] of answers) {
+      const isCut = id === last && rows.length === ANSWERS_LIMIT && pieces.length < Math.min(chunks, ANSWERS_LIMIT)
+      if (isCut) continue
+      taken.push(...pieces)
+      complete.push([id, Keys.concatAll(pieces.map((row) => row.value))])
     }
     return { taken, complete }
   }

@@ -4,11 +4,11 @@
  * thrown.
  */
 import * as Cause from "effect/Cause"
-import * as Formatter from "effect/Formatter"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { packPlain, unpackPlain } from "./plain.ts"
 import { Refused } from "./problem.ts"
+import { show } from "./show.ts"
 
 /** Plain data as MessagePack, or what cannot be kept of it. */
 export const packData = (value: unknown): Result.Result<Uint8Array, Problem> => refusing(() => packPlain(value, []))
@@ -24,8 +24,9 @@ const refusing = <A>(run: () => A): Result.Result<A, Problem> =>
   Result.try({
     try: run,
     catch: (cause) => {
-      if (cause instanceof Refused) return { field: cause.field, problem: cause.problem }
-      throw cause
+      return cause instanceof Refused
+        ? { field: cause.field, problem: cause.problem }
+        : { field: "", problem: `it threw when it was read: ${show(cause)}` }
     }
   })
 
@@ -53,33 +54,42 @@ export const codecOf = (schema: Schema.Codec<any, any, never, never>): Codec => 
     const encode = Schema.encodeUnknownResult(json, { onExcessProperty: "error" })
     const decode = Schema.decodeUnknownResult(json)
     codec = {
-      encode: (value) => settle(() => encode(value)),
-      decode: (data) => settle(() => decode(data))
+      encode: problems(encode),
+      decode: problems(decode)
     }
     compiled.set(schema, codec)
   }
   return codec
 }
 
-/** What a schema says; a transformation of the user's can throw, and deep data can exhaust the stack. */
-const settle = (
-  run: () => Result.Result<unknown, { readonly message: string }>
-): Result.Result<unknown, Problem> => {
-  try {
-    return Result.mapError(run(), problemOf)
-  } catch (thrown) {
-    return Result.fail({ field: "", problem: `its schema threw: ${textOfThrown(thrown)}` })
-  }
-}
-
 /** What was thrown, also where Effect's adapter for schemas has wrapped it. */
-export const textOfThrown = (thrown: unknown): string => {
-  const inner = thrown instanceof Error && Cause.isCause(thrown.cause) ? Cause.squash(thrown.cause) : thrown
-  return textOf(inner)
+export const textOfThrown = (thrown: unknown): string =>
+  show(thrown instanceof Error && Cause.isCause(thrown.cause) ? Cause.squash(thrown.cause) : thrown)
+
+const checkers = new WeakMap<object, (value: unknown) => Result.Result<unknown, Problem>>()
+
+/** What tells whether a value is one of a schema, without encoding it. */
+export const checkerOf = (
+  schema: Schema.Codec<any, any, never, never>
+): (value: unknown) => Result.Result<unknown, Problem> => {
+  let check = checkers.get(schema)
+  if (check === undefined) {
+    check = problems(Schema.decodeUnknownResult(Schema.toType(schema)))
+    checkers.set(schema, check)
+  }
+  return check
 }
 
-/** Anything as text for people. */
-export const textOf = (value: unknown): string => typeof value === "string" ? value : Formatter.format(value)
+/** Schemas run code of their users, and values of programs without types can throw when they are looked at. */
+const problems =
+  (run: (value: unknown) => Result.Result<unknown, { readonly message: string }>) =>
+  (value: unknown): Result.Result<unknown, Problem> => {
+    try {
+      return Result.mapError(run(value), problemOf)
+    } catch (cause) {
+      return Result.fail({ field: "", problem: `its schema threw: ${textOfThrown(cause)}` })
+    }
+  }
 
 /** What a schema says is wrong. */
 export const problemOf = (error: { readonly message: string }): Problem => {

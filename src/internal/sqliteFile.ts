@@ -19,6 +19,7 @@ const FORMAT = 1
 const HEADER_BYTES = 100
 const MAGIC = "SQLite format 3\0"
 
+const SQLITE_ERROR = 1
 const SQLITE_PERM = 3
 const SQLITE_BUSY = 5
 const SQLITE_LOCKED = 6
@@ -56,6 +57,9 @@ export const toBackendError = (filename: string, cause: unknown): BackendError.B
       return wrap(new BackendError.ReadOnly(fields("the file cannot be written: give the process write access")))
     case SQLITE_FULL:
       return wrap(new BackendError.DiskFull(fields("the disk is full: free room, nothing of the commit was written")))
+    case SQLITE_ERROR:
+      // the statements are always the same: the tables are not
+      return wrap(new BackendError.Corrupt(fields("its tables are not as they were made: restore it from a backup")))
     case SQLITE_CORRUPT:
       return wrap(new BackendError.Corrupt(fields("the file is damaged: restore it from a backup")))
     case SQLITE_NOTADB:
@@ -73,6 +77,10 @@ export const toBackendError = (filename: string, cause: unknown): BackendError.B
   if (code === "EISDIR" || code === "ENOTDIR") {
     return wrap(new BackendError.InvalidArgument(fields("a folder is in the file's place: choose another filename")))
   }
+  if (code === "ENAMETOOLONG" || code === "ELOOP") {
+    return wrap(new BackendError.InvalidArgument(fields("the file cannot be opened: choose another filename")))
+  }
+  if (code === "ERR_OUT_OF_RANGE") return damaged(filename, "holds a number that is none of ours")
   return wrap(new BackendError.Unavailable(fields("the store failed")))
 }
 
@@ -81,10 +89,20 @@ const foreign = (filename: string, what: string) =>
     new BackendError.ForeignDatabase({ message: `${filename} ${what}: choose another filename. It was not changed` })
   )
 
-/** Refuses a file that is not ours, by its first bytes alone. */
+const damaged = (filename: string, what: string) =>
+  wrap(new BackendError.Corrupt({ message: `${filename} ${what}: it is damaged, restore it from a backup` }))
+
+/** Refuses a file that is not ours, by its kind and its first bytes alone. */
 const checkHeader = (filename: string): void => {
   let header: Buffer
   try {
+    const stat = fs.statSync(filename)
+    // opening a pipe would wait for somebody to write to it
+    if (!stat.isFile() && !stat.isDirectory()) {
+      throw wrap(
+        new BackendError.InvalidArgument({ message: `${filename} is a device or a pipe: choose the path of a file` })
+      )
+    }
     const fd = fs.openSync(filename, "r")
     try {
       header = Buffer.alloc(HEADER_BYTES)
@@ -158,8 +176,11 @@ export class SqliteFile {
       checkHeader(filename)
       const db = new DatabaseSync(filename, { timeout: 0 })
       try {
-        prepareFile(filename, db)
-        return new SqliteFile(filename, db)
+        checkTables(filename, db)
+        const file = new SqliteFile(filename, db)
+        file.version()
+        prepareFile(db)
+        return file
       } catch (cause) {
         db.close()
         throw cause
@@ -188,7 +209,11 @@ export class SqliteFile {
 
   /** The version of the newest commit of any process. */
   version(): number {
-    return this.attempt(() => (this.#version.get() as { readonly value: number }).value)
+    const version = this.attempt(() => this.#version.get()?.value)
+    if (typeof version !== "number" || !Number.isSafeInteger(version) || version < 1) {
+      throw damaged(this.filename, "does not say which commit was its last")
+    }
+    return version
   }
 
   /** SQLite's count of the commits by other connections, in no relation to `version`. */
@@ -201,13 +226,20 @@ export class SqliteFile {
   }
 
   get(key: string): Uint8Array | undefined {
-    return this.attempt(() => (this.#get.get(bytes(key)) as { readonly v: Uint8Array } | undefined)?.v)
+    const row = this.attempt(() => this.#get.get(bytes(key)))
+    return row === undefined ? undefined : this.#value(row.v)
   }
 
   range(begin: string, end: string, limit: number, reverse: boolean): Array<readonly [string, Uint8Array]> {
     const statement = reverse ? this.#backward : this.#forward
     const rows = this.attempt(() => statement.all(bytes(begin), bytes(end), limit === Infinity ? -1 : limit))
-    return rows.map((row) => [Buffer.from(row.k as Uint8Array).toString("latin1"), row.v as Uint8Array])
+    return rows.map((row) => [Buffer.from(row.k as Uint8Array).toString("latin1"), this.#value(row.v)])
+  }
+
+  /** SQLite's columns hold values of any type, whoever writes them. */
+  #value(value: unknown): Uint8Array {
+    if (value instanceof Uint8Array) return value
+    throw damaged(this.filename, "holds a value that is not bytes")
   }
 
   write(key: string, value: Uint8Array | undefined): void {
@@ -225,7 +257,7 @@ const pragma = (db: DatabaseSync, name: string): number =>
   Number(Object.values(db.prepare(`PRAGMA ${name}`).get() ?? {})[0])
 
 /** Makes the tables where there are none; the header says whose they are before anything else is in the file. */
-const prepareFile = (filename: string, db: DatabaseSync): void => {
+const checkTables = (filename: string, db: DatabaseSync): void => {
   if (pragma(db, "page_count") === 0) {
     db.exec("BEGIN IMMEDIATE")
     // another process may have been quicker
@@ -240,6 +272,10 @@ const prepareFile = (filename: string, db: DatabaseSync): void => {
   }
   // the newest header may lie in the log, where the file's first bytes do not show it
   checkOwner(filename, pragma(db, "application_id"), pragma(db, "user_version"))
+}
+
+/** Sets how commits are made durable, of a file that is ours. */
+const prepareFile = (db: DatabaseSync): void => {
   db.exec("PRAGMA journal_mode = WAL")
   db.exec("PRAGMA synchronous = FULL")
   // where a plain sync does not reach the disk's platter (macOS)

@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Tuple from "../../Tuple.ts"
 import { packValue, unpackValue } from "../codec.ts"
+import { isTime } from "../limits.ts"
 import type { TransactionState } from "../transactionState.ts"
 import * as Pieces from "./pieces.ts"
 import * as Queue from "./queue.ts"
@@ -50,7 +51,7 @@ const rowOf = (whole: Pieces.Whole): DeadRow => {
   if (Result.isSuccess(data) && Array.isArray(data.success) && data.success[0] === FORMAT) {
     const [, attempts, millis, cause, message] = data.success as Array<unknown>
     if (
-      typeof attempts === "number" && typeof millis === "number" && typeof cause === "string" &&
+      typeof attempts === "number" && isTime(millis) && typeof cause === "string" &&
       message instanceof Uint8Array
     ) return { id, attempts, millis, cause, message }
   }

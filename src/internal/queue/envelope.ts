@@ -4,6 +4,7 @@
  */
 import * as Result from "effect/Result"
 import { packData, packValue, type Problem, unpackValue } from "../codec.ts"
+import { INSTANCE_BYTES } from "../limits.ts"
 
 const FORMAT = 1
 
@@ -71,7 +72,9 @@ export const decode = (bytes: Uint8Array): Result.Result<Envelope, string> =>
     }
     if (!Array.isArray(caller)) return Result.fail("a message with an unknown caller")
     const [instance, number, called] = caller as Array<unknown>
-    if (!(instance instanceof Uint8Array) || !isCount(number) || !isCount(called)) {
+    if (
+      !(instance instanceof Uint8Array) || instance.length !== INSTANCE_BYTES || !isCount(number) || !isCount(called)
+    ) {
       return Result.fail("a message with an unknown caller")
     }
     return Result.succeed({

@@ -114,10 +114,11 @@ export const charge = (state: TransactionState, item: Item): Effect.Effect<boole
   const key = item.keys[0]!
   return Effect.map(state.get(key), (value) => {
     const expected = item.keys.length === 1 ? item.bytes.length : undefined
-    if (value === undefined || value.length < HEADER_BYTES) return false
-    if (expected !== undefined && value.length !== expected) return false
-    if (new DataView(value.buffer, value.byteOffset).getUint32(0) !== item.attempts) return false
-    const charged = value.slice()
+    if (value === undefined || (expected !== undefined && value.length !== expected)) return false
+    const isItem = value.length >= HEADER_BYTES
+    if (isItem && new DataView(value.buffer, value.byteOffset).getUint32(0) !== item.attempts) return false
+    // bytes that nobody here wrote can be shorter than a header: they get one
+    const charged = Keys.concat(new Uint8Array(HEADER_BYTES), isItem ? value.subarray(HEADER_BYTES) : value)
     new DataView(charged.buffer).setUint32(0, Math.min(ATTEMPTS_LIMIT, item.attempts + 1))
     state.set(key, charged)
     return true

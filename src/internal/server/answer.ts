@@ -6,6 +6,7 @@
 import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
 import { codecOf, packData, packValue, unpackValue } from "../codec.ts"
+import { show } from "../show.ts"
 import { DeadLettered, HandlerCrashed, ServerKilled, ServerStopped } from "./errors.ts"
 import type { Answer, Definition, Message } from "./model.ts"
 
@@ -86,12 +87,16 @@ export const decode = (definition: Definition, message: Message, bytes: Uint8Arr
       return kind === SUCCESS ? Exit.succeed(decoded.success) : Exit.fail(decoded.success)
     }
     case STOPPED:
-      return Exit.fail(new ServerStopped({ server, reason: String(value) }))
+      return Exit.fail(new ServerStopped({ server, reason: show(value) }))
     case DEAD:
-      return Exit.fail(new DeadLettered({ server, tag, attempts: Number(attempts), cause: String(value) }))
+      return Exit.fail(
+        new DeadLettered({ server, tag, attempts: typeof attempts === "number" ? attempts : 0, cause: show(value) })
+      )
     case KILLED:
       return Exit.fail(new ServerKilled({ server }))
+    case CRASHED:
+      return unreadable(show(value))
     default:
-      return unreadable(String(value))
+      return unreadable("the answer cannot be read")
   }
 }

@@ -13,10 +13,10 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import { Transaction } from "../../Transaction.ts"
-import { textOf } from "../codec.ts"
 import * as Envelopes from "../queue/envelope.ts"
 import { stampText } from "../queue/pieces.ts"
 import * as Queue from "../queue/queue.ts"
+import { show } from "../show.ts"
 import type { TransactionState } from "../transactionState.ts"
 import { type Armed, signalKey, watchKey } from "../watching.ts"
 import { answerCaller } from "./answering.ts"
@@ -187,7 +187,7 @@ const runItems = (
     })
     // before the answers: who has one finds the lines written, and the handle stopped
     state.onCommit.unshift(() => logs.release())
-    if (last?.handled.stopped) state.onCommit.unshift(() => stop(server, textOf(last.handled.stop)))
+    if (last?.handled.stopped) state.onCommit.unshift(() => stop(server, show(last.handled.stop)))
     return {
       _tag: "Done",
       state: saved.state,

@@ -1,20 +1,23 @@
 /**
  * Runs handlers within a transaction: one message after another, each on the state that the one before left.
  *
- * 1. A message that fails with its declared error answers its call, and leaves the state as it was and nothing that its
+ * 1. A call that fails with its declared error is answered with it, and leaves the state as it was and nothing that its
  *    handler wrote or sent.
- * 2. A defect, and whatever cannot be run at all, is a crash of that message: the transaction writes nothing.
+ * 2. A defect, a failure that nobody declared, and whatever cannot be run at all, is a crash of that message: the
+ *    transaction writes nothing.
  * 3. Answers and actions leave only with the commit.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import * as Tracer from "effect/Tracer"
 import type { Transaction } from "../../Transaction.ts"
 import type * as Tuple from "../../Tuple.ts"
-import { codecOf, textOf } from "../codec.ts"
+import { checkerOf, codecOf } from "../codec.ts"
 import type { Caller, Envelope, Trace } from "../queue/envelope.ts"
+import { show } from "../show.ts"
 import * as Answers from "./answer.ts"
 import { record } from "./metrics.ts"
 import type { ActionRequest, Answer, From, HandlerContext, LockedOutcome, Message, Outcome, Settled } from "./model.ts"
@@ -140,7 +143,9 @@ export const settle = (
   return Effect.matchCauseEffect(traced(server, input, runner.run(message.tag, callback)), {
     onFailure: (cause) => {
       const failure = cause.reasons.find((reason) => reason._tag === "Fail")
-      if (failure === undefined) return Effect.fail(new Crash(message.tag, cause, logs, index))
+      if (failure === undefined || message.kind !== "call") {
+        return Effect.fail(new Crash(message.tag, cause, logs, index))
+      }
       takeBack()
       return Effect.succeed({ ...nothing(state), answer: Exit.fail(failure.error) })
     },
@@ -213,41 +218,69 @@ export const handledOf = (outcome: Outcome): Handled => {
 /** What is wrong with what a program without types returned. */
 const problemOf = (server: Server, message: Message, outcome: Outcome): string | undefined => {
   const name = `the handler of "${message.tag}" in ${server.definition.name}`
-  const tag = (outcome as Outcome | undefined)?._tag
-  if (tag === "Lock") return message.locks ? undefined : `${name} must not lock: "${message.tag}" has no locks: true`
-  return problemOfSettled(server, message, name, outcome as Settled)
+  return looking(name, () => {
+    if ((outcome as Outcome | undefined)?._tag !== "Lock") return problemOfSettled(server, message, name, outcome)
+    return message.locks ? undefined : `${name} must not lock: "${message.tag}" has no locks: true`
+  })
 }
 
 /** What is wrong with what a locked handler returned. */
 export const problemOfLocked = (server: Server, message: Message, outcome: LockedOutcome): string | undefined => {
   const name = `the locked handler of "${message.tag}" in ${server.definition.name}`
-  return (outcome as LockedOutcome | undefined)?._tag === "Update"
-    ? undefined
-    : problemOfSettled(server, message, name, outcome as Settled)
+  return looking(name, () => {
+    if ((outcome as LockedOutcome | undefined)?._tag !== "Update") {
+      return problemOfSettled(server, message, name, outcome)
+    }
+    return Predicate.isFunction((outcome as { readonly apply: unknown }).apply)
+      ? undefined
+      : `${name} must return an update with a function`
+  })
+}
+
+/** What is returned can throw when it is looked at. */
+const looking = (name: string, problem: () => string | undefined): string | undefined => {
+  try {
+    return problem()
+  } catch (cause) {
+    return `${name} returned what cannot be read: ${show(cause)}`
+  }
 }
 
 const problemOfSettled = (
   server: Server,
   message: Message,
   name: string,
-  outcome: Settled
+  outcome: Outcome | LockedOutcome
 ): string | undefined => {
   const tag = (outcome as Settled | undefined)?._tag
   if (tag !== "Reply" && tag !== "NoReply" && tag !== "Stop") return `${name} must return an outcome of DgenServer`
   if (tag === "Reply" && message.kind !== "call") return `${name} must not reply: "${message.tag}" is no call`
-  const actions: unknown = outcome.actions
-  if (!Array.isArray(actions)) return `${name} must return a list of actions, not ${textOf(actions)}`
-  const foreign = outcome.actions.find((action) =>
-    action?.server !== server.definition.name || !server.definition.actions.has(action.tag)
-  )
-  return foreign === undefined
-    ? undefined
-    : `${name} asks for the action ${textOf(foreign?.tag)} of ${textOf(foreign?.server)}, which is not its own`
+  const actions: unknown = (outcome as Settled).actions
+  if (!Array.isArray(actions)) return `${name} must return its actions as an array, not ${show(actions)}`
+  for (const action of actions) {
+    const problem = problemOfAction(server, action)
+    if (problem !== undefined) return `${name} asks for ${problem}`
+  }
+  return undefined
+}
+
+const problemOfAction = ({ definition }: Server, action: Partial<ActionRequest> | null | undefined) => {
+  const known = action?.server === definition.name ? definition.actions.get(action.tag!) : undefined
+  if (known === undefined) {
+    return `the action "${show(action?.tag)}" of ${show(action?.server)}, which is not its own`
+  }
+  if (known.payload === undefined) {
+    return action!.payload === undefined ? undefined : `the action "${known.tag}" with a payload, and it takes none`
+  }
+  const checked = checkerOf(known.payload)(action!.payload)
+  if (Result.isSuccess(checked)) return undefined
+  const { field, problem } = checked.failure
+  return `the action "${known.tag}" with a payload that does not fit${field === "" ? "" : ` at "${field}"`}: ${problem}`
 }
 
 /** The bytes that answer a call for what its handler came to; `undefined` when the answer comes later. */
 export const answerOf = (message: Message, handled: Handled): Uint8Array | undefined => {
   if (message.kind !== "call") return undefined
-  if (handled.stopped) return Answers.stopped(textOf(handled.stop))
+  if (handled.stopped) return Answers.stopped(show(handled.stop))
   return handled.answer === undefined ? undefined : Answers.encode(message, handled.answer)
 }

@@ -11,37 +11,31 @@ import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
-import { codecOf, type Problem, textOf } from "../codec.ts"
+import { codecOf } from "../codec.ts"
 import type { Caller } from "../queue/envelope.ts"
+import { show } from "../show.ts"
 import * as Answers from "./answer.ts"
 import * as Clients from "./client.ts"
-import { CallTimeout, HandlerCrashed, ServerKilled, type ServerStopped } from "./errors.ts"
+import { CallTimeout, InvalidPayload, ServerKilled, type ServerStopped } from "./errors.ts"
 import { type Direct, type Progress, runInline, runPriority } from "./immediate.ts"
 import { kill } from "./kill.ts"
 import { check, type Checked } from "./messages.ts"
 import type { Client, Kind, Running } from "./model.ts"
 import { endError, gone, isEnded, RunsIn, type Server, stop } from "./server.ts"
 
-/** A handler's input from a message that does not go through the queue, as if it had; or why there is none. */
-const direct = ({ data, message }: Checked, caller: Caller | undefined): Result.Result<Direct, Problem> =>
-  Result.map(
-    message.payload === undefined ? Result.succeed(undefined) : codecOf(message.payload).decode(data),
-    (payload) => ({ message, payload, data, caller, attempt: 1, trace: undefined })
-  )
-
-/** Runs a message at once, past the queue. */
-const atOnce = (server: Server, checked: Checked, caller: Caller | undefined) =>
-  Result.match(direct(checked, caller), {
-    onFailure: ({ problem }) =>
-      Effect.fail(
-        new HandlerCrashed({
-          server: server.definition.name,
-          tag: checked.message.tag,
-          cause: `the payload does not fit its schema when it is decoded: ${problem}`
-        })
-      ),
-    onSuccess: (message) => inScope(server, (progress) => runPriority(server, message, progress))
-  })
+/** A handler's input from a message that does not go through the queue, as if it had. */
+const direct = (
+  server: Server,
+  { data, message }: Checked,
+  caller: Caller | undefined
+): Effect.Effect<Direct, InvalidPayload> => {
+  const decoded = message.payload === undefined ? Result.succeed(undefined) : codecOf(message.payload).decode(data)
+  return Effect.fromResult(Result.mapBoth(decoded, {
+    onFailure: ({ field, problem }) =>
+      new InvalidPayload({ server: server.definition.name, tag: message.tag, field, problem }),
+    onSuccess: (payload) => ({ message, payload, data, caller, attempt: 1, trace: undefined })
+  }))
+}
 
 /** Runs within the server's scope, which waits for it, and tells the caller how far the message got, as soon as that is known (1). */
 const inScope = <E>(
@@ -102,29 +96,27 @@ type Way = (server: Server, checked: Checked, call: Clients.OpenCall) => Effect.
 
 const throughQueue: Way = (server, checked, call) => untilEnded(server, Clients.queued(server, checked, call, 0))
 
-const inline: Way = (server, checked, call) => {
-  const input = direct(checked, call.caller)
-  // what cannot be decoded is poison in the queue: its attempts are counted there
-  if (Result.isFailure(input)) return throughQueue(server, checked, call)
-  return orAnswered(
-    server,
-    checked,
-    call,
-    Effect.flatMap(
-      inScope(server, (progress) => runInline(server, input.success, progress)),
-      (progress) => {
-        switch (progress._tag) {
-          case "Handled":
-            return Effect.succeed(progress.answer!)
-          case "Waits":
-            return untilEnded(server, Clients.awaitAnswer(server, call))
-          case "Queue":
-            return untilEnded(server, Clients.queued(server, checked, call, progress.attempts))
-        }
-      }
-    )
-  )
-}
+const inline: Way = (server, checked, call) =>
+  Effect.matchEffect(direct(server, checked, call.caller), {
+    // what cannot be decoded is poison in the queue: its attempts are counted there
+    onFailure: () => throughQueue(server, checked, call),
+    onSuccess: (input) =>
+      orAnswered(
+        server,
+        checked,
+        call,
+        Effect.flatMap(inScope(server, (progress) => runInline(server, input, progress)), (progress) => {
+          switch (progress._tag) {
+            case "Handled":
+              return Effect.succeed(progress.answer!)
+            case "Waits":
+              return untilEnded(server, Clients.awaitAnswer(server, call))
+            case "Queue":
+              return untilEnded(server, Clients.queued(server, checked, call, progress.attempts))
+          }
+        })
+      )
+  })
 
 /** A call without an answer of a handle that does not consume: the server may be gone, and nobody has told the handle. */
 const unlessGone = <A, E>(server: Server, effect: Effect.Effect<A, E>): Effect.Effect<A, E | ServerKilled> =>
@@ -145,7 +137,10 @@ const pastQueue: Way = (server, checked, call) =>
     checked,
     call,
     Effect.flatMap(
-      atOnce(server, checked, call.caller),
+      Effect.flatMap(
+        direct(server, checked, call.caller),
+        (input) => inScope(server, (progress) => runPriority(server, input, progress))
+      ),
       (progress) =>
         progress._tag === "Handled"
           ? Effect.succeed(progress.answer!)
@@ -176,7 +171,11 @@ const telling = (server: Server, kinds: ReadonlyArray<Kind>, operation: string) 
     server,
     Effect.flatMap(
       Effect.fromResult(check(server.definition, kinds, operation, tag, payload)),
-      (checked) => Effect.asVoid(atOnce(server, checked, undefined))
+      (checked) =>
+        Effect.flatMap(
+          direct(server, checked, undefined),
+          (input) => Effect.asVoid(inScope(server, (progress) => runPriority(server, input, progress)))
+        )
     )
   )
 
@@ -199,7 +198,7 @@ export const make = (server: Server, consumer: Fiber.Fiber<void> | undefined): R
     info: telling(server, ["info"], "info"),
     stop: (reason) =>
       Effect.andThen(
-        Effect.sync(() => stop(server, reason === undefined ? "stop was called" : textOf(reason))),
+        Effect.sync(() => stop(server, reason === undefined ? "stop was called" : show(reason))),
         ended(server, consumer)
       ),
     kill: () => Effect.andThen(kill(server), ended(server, consumer))

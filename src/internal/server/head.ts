@@ -7,6 +7,7 @@
 import * as Result from "effect/Result"
 import { packValue, unpackValue } from "../codec.ts"
 import * as Keys from "../keys.ts"
+import { isTime } from "../limits.ts"
 import type { Kind } from "./model.ts"
 
 const VERSION_BYTES = 22
@@ -75,7 +76,7 @@ export const decode = (bytes: Uint8Array): Result.Result<Head, string> => {
 const lockOf = (data: unknown): Lock | undefined => {
   if (!Array.isArray(data)) return undefined
   const [token, millis, tag, kind, attempts] = data as Array<unknown>
-  if (!(token instanceof Uint8Array) || typeof millis !== "number" || typeof tag !== "string") return undefined
+  if (!(token instanceof Uint8Array) || !isTime(millis) || typeof tag !== "string") return undefined
   if (kind !== "call" && kind !== "cast" && kind !== "info") return undefined
   if (attempts !== null && typeof attempts !== "number") return undefined
   return { token, millis, tag, kind, attempts: attempts ?? undefined }
@@ -84,7 +85,7 @@ const lockOf = (data: unknown): Lock | undefined => {
 const fencedOf = (data: unknown): Fenced | undefined => {
   if (!Array.isArray(data)) return undefined
   const [token, millis, attempts] = data as Array<unknown>
-  return token instanceof Uint8Array && typeof millis === "number" && typeof attempts === "number"
+  return token instanceof Uint8Array && isTime(millis) && typeof attempts === "number"
     ? { token, millis, attempts }
     : undefined
 }

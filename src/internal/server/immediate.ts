@@ -19,9 +19,9 @@ import * as Effect from "effect/Effect"
 import type { BackendError } from "../../BackendError.ts"
 import type { StateError } from "../../StateCodec.ts"
 import { Transaction } from "../../Transaction.ts"
-import { textOf } from "../codec.ts"
 import * as Envelopes from "../queue/envelope.ts"
 import * as Queue from "../queue/queue.ts"
+import { show } from "../show.ts"
 import { transact } from "../transact.ts"
 import { runActions } from "./actions.ts"
 import * as Answers from "./answer.ts"
@@ -90,7 +90,7 @@ const body = (
       record(server, server.metrics.outcome(handled.outcome), 1)
     })
     // before the answer: who has it finds the handle stopped
-    if (handled.stopped) state.onCommit.push(() => stop(server, textOf(handled.stop)))
+    if (handled.stopped) state.onCommit.push(() => stop(server, show(handled.stop)))
     const answer = answerOf(input.message, handled) ?? inlineAnswer(state)
     const isWaiting = answer === undefined && input.caller !== undefined
     if (isWaiting) markWaiting(state, server.keys, input.caller)

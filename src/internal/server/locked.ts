@@ -27,8 +27,8 @@ import type { BackendError } from "../../BackendError.ts"
 import type { StateError } from "../../StateCodec.ts"
 import { Transaction } from "../../Transaction.ts"
 import { equalsBytes } from "../../Tuple.ts"
-import { textOf } from "../codec.ts"
 import { withId } from "../queue/envelope.ts"
+import { show } from "../show.ts"
 import { transact } from "../transact.ts"
 import type { TransactionState } from "../transactionState.ts"
 import { signalKey } from "../watching.ts"
@@ -49,7 +49,7 @@ import {
 } from "./handle.ts"
 import type { Head, Lock } from "./head.ts"
 import { record } from "./metrics.ts"
-import type { LockedOutcome, Settled } from "./model.ts"
+import type { LockedOutcome, Message, Settled } from "./model.ts"
 import { type Held, HeldLogs, holdLogs, PureRunner } from "./purity.ts"
 import { type Died, forget, keep, requeue } from "./requeue.ts"
 import {
@@ -200,7 +200,7 @@ const finish = (server: Server, acquired: Acquired, run: Run): Effect.Effect<Fin
       )
     )
   if (Exit.isFailure(run.exit)) {
-    const crash = crashOf(server, run.exit.cause)
+    const crash = crashOf(server, acquired.input.message, run.exit.cause)
     if (crash !== undefined) return crashed(crash)
   }
   return Effect.catchDefect(
@@ -228,9 +228,13 @@ const isTooMuch = (error: BackendError): boolean => isOfMessage(error) || error.
 const isAway = (error: BackendError): boolean =>
   !error.isMaybeCommitted && !isTooMuch(error) && error.reason._tag !== "Closed"
 
-/** What a handler died of; it died of nothing when it failed with its error, or when the end of the handle ended it. */
-const crashOf = (server: Server, cause: Cause.Cause<unknown>): Cause.Cause<unknown> | undefined => {
-  if (Cause.hasFails(cause)) return undefined
+/** What a handler died of; it died of nothing when it failed with its call's error, or when the end of the handle ended it. */
+const crashOf = (
+  server: Server,
+  message: Message,
+  cause: Cause.Cause<unknown>
+): Cause.Cause<unknown> | undefined => {
+  if (Cause.hasFails(cause)) return message.kind === "call" ? undefined : Cause.die(Cause.squash(cause))
   if (!Cause.hasInterruptsOnly(cause)) return cause
   return isEnded(server) ? undefined : Cause.die(new Error("the locked handler interrupted itself"))
 }
@@ -332,7 +336,7 @@ const answer = (server: Server, state: TransactionState, acquired: Acquired, han
   Effect.gen(function*() {
     const { input } = acquired
     const bytes = handled.crashed === undefined ? answerOf(input.message, handled) : Answers.crashed(handled.crashed)
-    if (handled.stopped) state.onCommit.unshift(() => stop(server, textOf(handled.stop)))
+    if (handled.stopped) state.onCommit.unshift(() => stop(server, show(handled.stop)))
     if (input.caller !== undefined && bytes !== undefined) {
       yield* answerCaller(server.keys, state, input.caller, bytes)
     }

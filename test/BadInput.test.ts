@@ -1,0 +1,12 @@
+import { MemoryBackend, SqliteBackend } from "effect-dgen"
+import * as path from "node:path"
+import { hostileBytesSuite } from "./suites/hostileBytes.ts"
+import { wrongOutcomesSuite } from "./suites/wrongOutcomes.ts"
+import { temporaryFolder } from "./temporary.ts"
+
+const sqlite = SqliteBackend.layer({ filename: path.join(temporaryFolder(), "bad-input.db") })
+
+for (const [name, backend] of [["MemoryBackend", MemoryBackend.layer], ["SqliteBackend", sqlite]] as const) {
+  hostileBytesSuite(`servers on ${name}`, backend)
+  wrongOutcomesSuite(`servers on ${name}`, backend)
+}
