@@ -107,7 +107,7 @@ describe("StrictMode", () => {
       assert.isNumber(yield* server.call("Fair"))
       const exit = yield* Effect.exit(server.call("Loaded"))
       assert.isTrue(Exit.isFailure(exit))
-      assert.strictEqual((Cause.squash((exit as Exit.Failure<void>).cause) as any)._tag, "ImpureTransaction")
+      assert.strictEqual((Cause.squash((exit as Exit.Failure<void, unknown>).cause) as any)._tag, "ImpureTransaction")
     }).pipe(
       Effect.scoped,
       Effect.provide(store),

@@ -28,6 +28,7 @@ import * as BackendError from "../BackendError.ts"
 import * as Keys from "./keys.ts"
 import { addBytes, Overlay } from "./overlay.ts"
 import type { Target } from "./transact.ts"
+import { TryRequest } from "./tryRequest.ts"
 
 /** Versionstamps have room for this many distinct keys in one transaction: two bytes. */
 const USER_VERSION_LIMIT = 65_535
@@ -257,7 +258,7 @@ export class TransactionState {
     for (const stamped of this.#stamped) mutations.push(stamped)
     const readConflicts = [...this.#readRanges.values()]
     for (const key of this.#readKeys.values()) readConflicts.push(Keys.single(key))
-    return new Request(mutations, readConflicts, this.#watches)
+    return new TryRequest(mutations, readConflicts, this.#watches)
   }
 
   // --- internal ---
@@ -420,33 +421,6 @@ export class TransactionState {
       return bound
     })
   }
-}
-
-/** What a try asks its driver to commit; not every driver has to be told the write conflicts. */
-class Request implements CommitRequest {
-  readonly mutations: ReadonlyArray<Mutation>
-  readonly readConflicts: ReadonlyArray<KeyRange>
-  readonly watches: ReadonlyArray<WatchRequest>
-
-  constructor(
-    mutations: ReadonlyArray<Mutation>,
-    readConflicts: ReadonlyArray<KeyRange>,
-    watches: ReadonlyArray<WatchRequest>
-  ) {
-    this.mutations = mutations
-    this.readConflicts = readConflicts
-    this.watches = watches
-  }
-
-  get writeConflicts(): ReadonlyArray<KeyRange> {
-    return this.mutations.flatMap(writeConflict)
-  }
-}
-
-/** What a mutation writes; of a versionstamped key only the driver knows it. */
-const writeConflict = (mutation: Mutation): ReadonlyArray<KeyRange> => {
-  if (mutation.op === "clearRange") return [{ begin: mutation.begin, end: mutation.end }]
-  return mutation.op === "versionstampedKey" ? [] : [Keys.single(mutation.key)]
 }
 
 const covers = (range: Unreadable, text: string): boolean =>

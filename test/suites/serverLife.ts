@@ -1,7 +1,8 @@
 /** How servers begin and end: init, tuids, reset, scopes, kill (rules R9, R24 to R26; source document, section 5). */
 import { assert, describe } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber, Layer, Option, Schema, Scope } from "effect"
-import { DgenServer, DurableQueue, Tenant, Transaction } from "effect-dgen"
+import { DgenServer, DurableQueue, Tenant, Transaction, Tuple } from "effect-dgen"
+import { libraryPrefix } from "../../src/internal/layout.ts"
 import { Desk, held, startDesk } from "./desk.ts"
 import { grains, Mill, startMill } from "./mill.ts"
 import {
@@ -29,7 +30,13 @@ const handlers = {
 }
 
 /** Everything that the store has of the test's tenant but answers on their way. */
-const written = Effect.flatMap(Tenant.Tenant, ({ prefix }) => rowsUnder(prefix))
+/** All that is in the tenant, but what its layers keep there for themselves. */
+const written = Effect.gen(function*() {
+  const { prefix } = yield* Tenant.Tenant
+  const own = Tuple.pack(["p"], libraryPrefix(prefix))
+  const rows = yield* rowsUnder(prefix)
+  return rows.filter((row) => Buffer.compare(row.key.subarray(0, own.length), own) !== 0)
+})
 
 export const lifeSuite = (name: string, backend: Store) => {
   const live = testsOf(backend, "life")
@@ -312,6 +319,17 @@ export const lifeSuite = (name: string, backend: Store) => {
         // it knows now: nothing more is sent
         assert.strictEqual((yield* Effect.flip(other.call("Log")))._tag, "ServerKilled")
         assert.deepStrictEqual(yield* scan(["Mill"]), [])
+      })
+    )
+    live(
+      "by kill elsewhere ends a handle that only sends, at its next call that is not answered",
+      Effect.gen(function*() {
+        const server = yield* startMill({ consume: false })
+        const sender = yield* Effect.flatMap(elsewhere, (context) => inside(context)(startMill({ consume: false })))
+        yield* server.kill()
+        const error = yield* Effect.flip(sender.call("Log", undefined, { timeout: "50 millis" }))
+        assert.strictEqual(error._tag, "ServerKilled")
+        assert.strictEqual((yield* Effect.flip(sender.call("Log")))._tag, "ServerKilled")
       })
     )
     live(

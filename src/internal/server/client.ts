@@ -113,6 +113,13 @@ export const queued = (located: Located, checked: Checked, call: OpenCall, attem
     return yield* awaitAnswer(located, call)
   })
 
+/** Whether there is a server. */
+export const exists = ({ keys, tenant }: Located): Effect.Effect<boolean, BackendError> =>
+  transact(
+    tenant,
+    Effect.flatMap(Transaction, (state) => Effect.map(state.get(keys.head), (head) => head !== undefined))
+  )
+
 /** A client of a server whose keys are known. */
 export const make = ({ definition, keys, tenant }: Located, call: Client["call"]): Client => {
   const run = <A, E>(body: Effect.Effect<A, E, Transaction>): Effect.Effect<A, E | BackendError> =>

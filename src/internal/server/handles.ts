@@ -9,17 +9,18 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
+import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import { codecOf } from "../codec.ts"
 import type { Caller } from "../queue/envelope.ts"
 import * as Answers from "./answer.ts"
 import * as Clients from "./client.ts"
-import type { ServerKilled, ServerStopped } from "./errors.ts"
+import { CallTimeout, ServerKilled, type ServerStopped } from "./errors.ts"
 import { type Direct, type Progress, runInline, runPriority } from "./immediate.ts"
 import { kill } from "./kill.ts"
 import { check, type Checked } from "./messages.ts"
 import type { Client, Kind, Running } from "./model.ts"
-import { endError, isEnded, RunsIn, type Server, stop } from "./server.ts"
+import { endError, gone, isEnded, RunsIn, type Server, stop } from "./server.ts"
 
 /** A handler's input from a message that does not go through the queue, as if it had. */
 const direct = (checked: Checked, caller: Caller | undefined): Direct => ({
@@ -112,6 +113,19 @@ const inline: Way = (server, checked, call) =>
 
 const throughQueue: Way = (server, checked, call) => untilEnded(server, Clients.queued(server, checked, call, 0))
 
+/** A call without an answer of a handle that does not consume: the server may be gone, and nobody has told the handle. */
+const unlessGone = <A, E>(server: Server, effect: Effect.Effect<A, E>): Effect.Effect<A, E | ServerKilled> =>
+  Effect.catchIf(
+    effect,
+    (error) => error instanceof CallTimeout && !server.options.consume,
+    (error) =>
+      Effect.flatMap(Effect.option(Clients.exists(server)), (exists): Effect.Effect<never, E | ServerKilled> => {
+        if (Option.getOrElse(exists, () => true)) return Effect.fail(error)
+        gone(server)
+        return Effect.fail(new ServerKilled({ server: server.definition.name }))
+      })
+  )
+
 const pastQueue: Way = (server, checked, call) =>
   orAnswered(
     server,
@@ -140,7 +154,7 @@ const calling = (server: Server, operation: string, way: Way): Client["call"] =>
     attributes: { server: definition.name, tag },
     captureStackTrace: false
   })
-  return unlessEnded(server, Clients.withTimeout(traced, definition.name, tag, timeoutMillis))
+  return unlessEnded(server, unlessGone(server, Clients.withTimeout(traced, definition.name, tag, timeoutMillis)))
 }
 
 /** Handles a message that is no call at once. */

@@ -155,7 +155,11 @@ interface Run {
 
 /** The transaction after a run; one that cannot be written ends the lock as a crash (4). */
 const finish = (server: Server, acquired: Acquired, run: Run): Effect.Effect<Finished, BackendError> => {
-  const attempt = (exit: Run["exit"]) => transact(server.tenant, finishBody(server, acquired, { ...run, exit }))
+  // a store that is away holds up the end, and does not take it away: nobody else can end a lock without a time limit
+  const attempt = (exit: Run["exit"]) =>
+    Effect.retry(transact(server.tenant, finishBody(server, acquired, { ...run, exit })), {
+      while: (error) => error._tag === "BackendError" && isAway(error) && !isEnded(server)
+    })
   const crashed = (cause: Cause.Cause<unknown>) =>
     Effect.andThen(
       Effect.logError(
@@ -182,6 +186,9 @@ const finish = (server: Server, acquired: Acquired, run: Run): Effect.Effect<Fin
     return crashed(Cause.die(error))
   })
 }
+
+/** Whether a transaction surely wrote nothing, and may do so later: the loop below it has waited already. */
+const isAway = (error: BackendError): boolean => error.isRetryable && !error.isMaybeCommitted
 
 /** What a handler died of; it died of nothing when it failed with its error, or when the end of the handle ended it. */
 const crashOf = (server: Server, cause: Cause.Cause<unknown>): Cause.Cause<unknown> | undefined => {
