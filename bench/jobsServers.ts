@@ -28,12 +28,14 @@ const connects = (socket: string) =>
     connection.once("error", () => resolve(false))
   })
 
-const listening = async (child: ChildProcess, socket: string) => {
+/** Waits until a server answers; one that does not is ended. */
+const answering = async (child: ChildProcess, folder: string, answers: () => Promise<boolean>) => {
   for (let i = 0; i < 300; i++) {
-    if (await connects(socket)) return
+    if (await answers()) return
     if (child.exitCode !== null) break
     await new Promise((resolve) => setTimeout(resolve, 50))
   }
+  await stopping(child, folder)()
   throw new Error(`${child.spawnfile} did not start`)
 }
 
@@ -59,8 +61,13 @@ export const startPostgres = async (): Promise<Server> => {
   execFileSync(path.join(bin, "initdb"), ["-D", path.join(folder, "data"), "-U", "bench", "--auth=trust"], options)
   const args = ["-D", path.join(folder, "data"), "-k", folder, "-c", "listen_addresses=", "-c", "max_connections=100"]
   const child = spawn(path.join(bin, "postgres"), args, options)
-  await listening(child, path.join(folder, ".s.PGSQL.5432"))
-  execFileSync(path.join(bin, "createdb"), ["-h", folder, "-U", "bench", "bench"], options)
+  // it listens for a while before it can make a database
+  const createdb = () =>
+    new Promise<boolean>((resolve) => {
+      const made = spawn(path.join(bin, "createdb"), ["-h", folder, "-U", "bench", "bench"], options)
+      made.once("exit", (code) => resolve(code === 0))
+    })
+  await answering(child, folder, createdb)
   return { socket: folder, stop: stopping(child, folder) }
 }
 
@@ -76,6 +83,6 @@ export const startRedis = async (): Promise<Server> => {
     child.once("spawn", resolve)
     child.once("error", () => reject(new Error("there is no redis-server")))
   })
-  await listening(child, socket)
+  await answering(child, folder, () => connects(socket))
   return { socket, stop: stopping(child, folder) }
 }

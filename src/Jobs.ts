@@ -38,7 +38,7 @@ import {
 } from "./internal/jobs/errors.ts"
 import { hubOf } from "./internal/jobs/hub.ts"
 import type { Job } from "./internal/jobs/job.ts"
-import type { State } from "./internal/jobs/layout.ts"
+import { isState, type State, STATES } from "./internal/jobs/layout.ts"
 import * as Listing from "./internal/jobs/listing.ts"
 import * as Model from "./internal/jobs/model.ts"
 import { startMonitor } from "./internal/jobs/monitor.ts"
@@ -166,7 +166,7 @@ export interface JobType<in out A> {
 
   /**
    * Adds a job, pending until its time. Succeeds with what was done; fails with `JobExists` when the id is there and
-   * `ifExists` is not `"resubmit"` or `"ignore"`. (RFC: `add/3,4`)
+   * `ifExists` is not `"resubmit"` or `"ignore"`. A resubmitted job keeps its priority and key. (RFC: `add/3,4`)
    */
   add(
     id: Tuple.Element,
@@ -460,9 +460,14 @@ export const wait = <A>(
     const watchers = all.map((subscription) => subscription[SubscriptionTypeId].watcher)
     const [first] = watchers
     if (first === undefined) return Effect.succeedNone
+    const { state } = options
+    if (state !== undefined && state !== "removed" && !isState(state)) {
+      const problem = `must be one of ${STATES.join(", ")}, removed`
+      return Effect.fail(new InvalidOption({ type: first.model.type, option: "state", problem }))
+    }
     return Effect.flatMap(
       timeoutOf(first.model, options.timeout),
-      (timeoutMillis) => Waiting.wait(watchers, options.state, timeoutMillis)
+      (timeoutMillis) => Waiting.wait(watchers, state, timeoutMillis)
     )
   })
 

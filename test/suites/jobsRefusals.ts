@@ -130,6 +130,8 @@ export const jobsRefusals = ({ live }: Harness) => {
       const subscription = yield* Work.subscribe("one")
       const error = yield* Effect.flip(Jobs.wait(subscription, { timeout: "soon" as any }))
       assert.strictEqual(error._tag, "InvalidOption")
+      const unknown = yield* Effect.flip(Jobs.wait(subscription, { state: "done" as any }))
+      assert.deepStrictEqual([unknown._tag, (unknown as Jobs.InvalidOption).option], ["InvalidOption", "state"])
       assert.isTrue(Option.isNone(yield* Jobs.wait([])))
     })
   )

@@ -39,6 +39,9 @@ const PAGE_ROWS_LIMIT = 16
 /** So many jobs one transaction parks at the most; the next look goes on. */
 const PARK_LIMIT = 200
 
+/** Data that one transaction takes: many long jobs would not be read within its five seconds. */
+const TAKE_BYTES_LIMIT = 8_000_000
+
 /** Far beyond any time that a job can have. */
 const NEVER = Infinity
 
@@ -65,6 +68,7 @@ class Search {
   readonly jobs: Array<Job<any>> = []
   nextAt = NEVER
   parked = 0
+  bytes = 0
   readonly place: Place
   readonly hub: Hub
   /** What this transaction has claimed so far. */
@@ -77,6 +81,11 @@ class Search {
     this.hub = hub
     this.claimed = claimed
     this.skip = skip
+  }
+
+  /** Whether this transaction has done its share. */
+  isFull(limit: number): boolean {
+    return this.jobs.length >= limit || this.parked >= PARK_LIMIT || this.bytes >= TAKE_BYTES_LIMIT
   }
 
   /** Whether a key has a free place, counting what this transaction took. */
@@ -121,6 +130,7 @@ const takeOne = Effect.fnUntraced(function*(search: Search, pendingKey: Uint8Arr
     return
   }
   const { data } = yield* readData(place.state, place.keys, id, row)
+  search.bytes += data.length
   const decoded = decodeData(place.model, id, data)
   if (Result.isFailure(decoded)) {
     yield* failRun(place, id, row, decoded.failure.message, undefined)
@@ -156,18 +166,18 @@ const walk = Effect.fnUntraced(function*(search: Search, limit: number, dueAt: n
         continue
       }
       yield* claim(search, text, row.key, id)
-      if (search.jobs.length >= limit || search.parked >= PARK_LIMIT) return true
+      if (search.isFull(limit)) return true
     }
     if (jump === undefined && page.length < wanted) break
     begin = jump ?? Keys.next(page.at(-1)!.key)
   }
   // fewer were there than the choice allowed for
   for (const row of passed) {
-    if (search.jobs.length >= limit) return true
+    if (search.isFull(limit)) return true
     const text = Keys.toText(row.key)
     if (!hub.claims.has(text)) yield* claim(search, text, row.key, keys.placeOf(row.key).id)
   }
-  return search.jobs.length >= limit
+  return search.isFull(limit)
 })
 
 const claim = (search: Search, text: string, key: Uint8Array, id: Tuple.Element): Effect.Effect<void> => {

@@ -37,6 +37,8 @@ export const STATES = ["pending", "running", "finished", "dead"] as const
 
 export type State = (typeof STATES)[number]
 
+export const isState = (value: unknown): value is State => STATES.includes(value as State)
+
 /**
  * A position in the pending queue: the order in which jobs are taken. The priority is negated by a subtraction: `-0` is
  * another element than `0`.

@@ -8,7 +8,7 @@ import type { Transaction } from "../../Transaction.ts"
 import * as Tuple from "../../Tuple.ts"
 import * as Keys from "../keys.ts"
 import { InvalidOption, type UnreadableData } from "./errors.ts"
-import { type State, STATES } from "./layout.ts"
+import { isState, type State, STATES } from "./layout.ts"
 import { load, readCounter, removeJob } from "./lifecycle.ts"
 import { decodeData, type Model, type Place, within } from "./model.ts"
 import { decode, readData } from "./row.ts"
@@ -118,8 +118,6 @@ const rangesOf = (
       return [{ ...keys.endedOf(state), prefix: keys.ended }]
   }
 }
-
-const isState = (value: unknown): value is State => STATES.includes(value as State)
 
 const checkOptions = (model: Model, options: ListOptions): InvalidOption | undefined => {
   const problem = (option: string, text: string) => new InvalidOption({ type: model.type, option, problem: text })

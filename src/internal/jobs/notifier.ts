@@ -100,16 +100,19 @@ export class Watcher {
   }
 }
 
-/** A look at one row. */
-const snapshotOf = (hub: Hub, state: TransactionState, id: Tuple.Element): Effect.Effect<Snapshot> =>
+/** A look at one row, or what is known of it where it has not changed: then its data is not read. */
+const snapshotOf = (
+  hub: Hub,
+  state: TransactionState,
+  id: Tuple.Element,
+  known?: Snapshot | undefined
+): Effect.Effect<Snapshot> =>
   Effect.flatMap(state.get(hub.keys.job(id), true), (bytes) => {
     if (bytes === undefined) return Effect.succeed(GONE)
     const row = decode(bytes)
-    return Effect.map(readData(state, hub.keys, id, row), ({ data }) => ({
-      state: row.state,
-      data,
-      version: `${row.addedAt}/${row.revision}`
-    }))
+    const version = `${row.addedAt}/${row.revision}`
+    if (known?.version === version) return Effect.succeed(known)
+    return Effect.map(readData(state, hub.keys, id, row), ({ data }) => ({ state: row.state, data, version }))
   })
 
 /** The subscriptions of a hub, by job. */
@@ -182,7 +185,7 @@ class Notifier {
             const part = ids.slice(from, from + PASS_JOBS_LIMIT)
             return yield* Effect.forEach(
               part,
-              (id) => Effect.map(snapshotOf(this.#hub, state, id), (snapshot) => ({ id, snapshot })),
+              (id) => Effect.map(snapshotOf(this.#hub, state, id, this.#known(id)), (snapshot) => ({ id, snapshot })),
               { concurrency: "unbounded" }
             )
           }))
@@ -197,6 +200,12 @@ class Notifier {
         this.isPassing = false
       })
     )
+  }
+
+  /** What all subscribers of a job know of it already. */
+  #known(id: Tuple.Element): Snapshot | undefined {
+    const [first, ...others] = this.#watchers.get(elementText(id)) ?? []
+    return others.every(({ latest }) => latest.version === first?.latest.version) ? first?.latest : undefined
   }
 
   #tell(id: Tuple.Element, snapshot: Snapshot): void {

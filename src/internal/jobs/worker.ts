@@ -73,7 +73,8 @@ type Outcome =
 interface Held {
   readonly job: Job<any>
   readonly lock: Uint8Array
-  readonly controller: AbortController
+  /** Made when the handler asks for its signal, or is interrupted: most never do. */
+  controller: AbortController | undefined
   /** Missing while the job waits for a free handler. */
   fiber: Fiber.Fiber<unknown, unknown> | undefined
   /** Why the worker interrupted the handler, if it did. */
@@ -87,7 +88,12 @@ interface Ended {
 }
 
 /** A handler with all that it needs. */
-export type Run<E> = (job: Job<any>, signal: AbortSignal) => Effect.Effect<unknown, E>
+export type Run<E> = (job: Job<any>, signal: () => AbortSignal) => Effect.Effect<unknown, E>
+
+const controllerOf = (held: Held): AbortController => {
+  held.controller ??= new AbortController()
+  return held.controller
+}
 
 const sizeOf = ({ outcome }: Ended): number => outcome._tag === "Finish" ? outcome.data?.length ?? 0 : 0
 
@@ -274,7 +280,7 @@ export class Worker<E> {
     const held: Held = {
       job,
       lock: lockOf(job)!,
-      controller: new AbortController(),
+      controller: undefined,
       fiber: undefined,
       interrupted: undefined,
       isOver: false
@@ -294,7 +300,7 @@ export class Worker<E> {
       if (held.isOver) continue
       this.#active++
       held.fiber = Effect.runForkWith(this.#services)(
-        Effect.suspend(() => this.#run(held.job, held.controller.signal))
+        Effect.suspend(() => this.#run(held.job, () => controllerOf(held).signal))
       )
       held.fiber.addObserver((exit) => {
         // the place of one that was lost, or given up on, was free before
@@ -351,7 +357,7 @@ export class Worker<E> {
   #interrupt(held: Held, reason: "lost" | "drained"): void {
     if (held.isOver || held.interrupted === "lost") return
     held.interrupted = reason
-    held.controller.abort(new Error(reason === "lost" ? "the lease of the job is lost" : "the worker stops"))
+    controllerOf(held).abort(new Error(reason === "lost" ? "the lease of the job is lost" : "the worker stops"))
     held.fiber?.interruptUnsafe()
     // its place is free at once, however long the handler takes to end
     if (reason === "lost" || held.fiber === undefined) this.#giveUp(held)

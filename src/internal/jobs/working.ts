@@ -90,9 +90,11 @@ export const workerLayer = <A, E, R>(
     const checked = yield* check(model, options)
     const hub = yield* hubOf(checked.model)
     const services = yield* Effect.context<Exclude<R, Scope.Scope>>()
-    const run = (job: Job<A>, signal: AbortSignal) => {
+    const run = (job: Job<A>, signal: () => AbortSignal) => {
       const context: HandlerContext<A> = {
-        signal,
+        get signal() {
+          return signal()
+        },
         update: (data) => Effect.asVoid(transact(hub.tenant, update(hub.model, job, data))),
         updateProgress: (change) => Effect.asVoid(transact(hub.tenant, updateProgress(hub.model, job, change)))
       }
