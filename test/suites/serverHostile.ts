@@ -54,7 +54,7 @@ export const hostileSuite = (name: string, backend: Store): void => {
           const error = yield* Effect.flip(server.call("Ask", 2))
           assert.strictEqual(error._tag, "DeadLettered")
           const cast = yield* Effect.flip(server.priorityCast("Put", 2))
-          assert.strictEqual(cast._tag, "HandlerCrashed")
+          assert.strictEqual(cast._tag, "InvalidPayload")
           assert.include(cast.message, "no 2 here")
         })
       )
