@@ -15,7 +15,7 @@ import * as Scope from "effect/Scope"
 import { Backend } from "./Backend.ts"
 import { BackendError, InvalidArgument } from "./BackendError.ts"
 import { Calls } from "./internal/calls.ts"
-import { processPrefix } from "./internal/layout.ts"
+import { INSTANCE_BYTES, processPrefix } from "./internal/layout.ts"
 import { Presence } from "./internal/presence.ts"
 import { Pushes } from "./internal/pushes.ts"
 import { Slots } from "./internal/slots.ts"
@@ -53,7 +53,7 @@ const instances = { next: 0 }
 
 /** One process can build several layers on one store: each has calls and slots of its own. */
 const makeInstance = (processId: Uint8Array): Uint8Array => {
-  const instance = new Uint8Array(20)
+  const instance = new Uint8Array(INSTANCE_BYTES)
   instance.set(processId.subarray(0, 16))
   new DataView(instance.buffer).setUint32(16, instances.next++)
   return instance

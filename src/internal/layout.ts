@@ -15,6 +15,9 @@
 import * as Tuple from "../Tuple.ts"
 import * as Keys from "./keys.ts"
 
+/** What tells a tenant's layer from every other one: the process, and the layer's number in it. */
+export const INSTANCE_BYTES = 20
+
 const USER = Tuple.pack([0])
 const LIBRARY = Tuple.pack([1])
 

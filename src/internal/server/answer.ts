@@ -86,12 +86,17 @@ export const decode = (definition: Definition, message: Message, bytes: Uint8Arr
       return kind === SUCCESS ? Exit.succeed(decoded.success) : Exit.fail(decoded.success)
     }
     case STOPPED:
-      return Exit.fail(new ServerStopped({ server, reason: String(value) }))
+      if (typeof value === "string") return Exit.fail(new ServerStopped({ server, reason: value }))
+      break
     case DEAD:
-      return Exit.fail(new DeadLettered({ server, tag, attempts: Number(attempts), cause: String(value) }))
+      if (typeof value === "string" && typeof attempts === "number") {
+        return Exit.fail(new DeadLettered({ server, tag, attempts, cause: value }))
+      }
+      break
     case KILLED:
       return Exit.fail(new ServerKilled({ server }))
-    default:
-      return unreadable(String(value))
+    case CRASHED:
+      if (typeof value === "string") return unreadable(value)
   }
+  return unreadable("the answer cannot be read: it is not of this version")
 }
