@@ -14,6 +14,7 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Latch from "effect/Latch"
+import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import type { KeyValue } from "../Backend.ts"
 import type { BackendError } from "../BackendError.ts"
@@ -143,25 +144,41 @@ export class Calls {
     )
   }
 
-  /** The answers whose pieces are all there; the pieces of one that a limit cut are taken at a later look. */
+  /**
+   * The answers whose pieces are all there. What a limit cut is taken at a later look; what is no answer, or never will
+   * be whole, is taken away, so that it holds up nobody.
+   */
   #collect(rows: ReadonlyArray<KeyValue>) {
     const offset = answerPrefix(this.#target.prefix, this.#instance).length
-    const pieces = new Map<number, Array<KeyValue>>()
-    const wanted = new Map<number, number>()
-    for (const row of rows) {
-      const [id, , chunks] = Tuple.unpack(row.key, offset) as [number, number, number]
-      const list = pieces.get(id) ?? []
-      list.push(row)
-      pieces.set(id, list)
-      wanted.set(id, chunks)
-    }
     const taken: Array<KeyValue> = []
+    const answers = new Map<number, { readonly chunks: number; readonly rows: Array<KeyValue> }>()
+    for (const row of rows) {
+      const place = placeOf(row.key, offset)
+      if (place === undefined) {
+        taken.push(row)
+        continue
+      }
+      const answer = answers.get(place.id)
+      if (answer === undefined) answers.set(place.id, { chunks: place.chunks, rows: [row] })
+      else answer.rows.push(row)
+    }
+    const cut = rows.length < ANSWERS_LIMIT ? undefined : rows.at(-1)
     const complete: Array<readonly [number, Uint8Array]> = []
-    for (const [id, list] of pieces) {
-      if (list.length < wanted.get(id)!) continue
-      taken.push(...list)
-      complete.push([id, Keys.concatAll(list.map((row) => row.value))])
+    for (const [id, { chunks, rows: own }] of answers) {
+      if (own.length >= chunks) complete.push([id, Keys.concatAll(own.map((row) => row.value))])
+      else if (own.at(-1) === cut) continue
+      taken.push(...own)
     }
     return { taken, complete }
   }
+}
+
+/** Which answer a row belongs to, and how many rows that has; `undefined` for a key that no answer has. */
+const placeOf = (key: Uint8Array, offset: number): { readonly id: number; readonly chunks: number } | undefined => {
+  const place = Result.getOrUndefined(Tuple.unpackResult(key, offset))
+  if (place === undefined) return undefined
+  const [id, , chunks] = place
+  return typeof id === "number" && typeof chunks === "number" && chunks >= 1 && chunks < ANSWERS_LIMIT
+    ? { id, chunks }
+    : undefined
 }
