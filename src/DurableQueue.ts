@@ -27,6 +27,9 @@ import { Transaction, type Watch } from "./Transaction.ts"
 const LIMIT_DEFAULT = 100
 const LIMIT_LIMIT = 1_000
 
+/** So much of a wrong argument is enough to know it by. */
+const SHOWN_CHARACTERS = 60
+
 /**
  * A queue, as a server names it.
  *
@@ -106,6 +109,17 @@ const checkLimit = (state: TransactionState, operation: string, limit: number): 
   state.fail(
     new InvalidArgument({
       message: `DurableQueue.${operation}: the limit must be a whole number from 1 to ${LIMIT_LIMIT}, not ${limit}`
+    })
+  )
+  return false
+}
+
+const checkAfter = (state: TransactionState, keys: QueueKeys, after: string | undefined): boolean => {
+  if (after === undefined || DeadLetters.isName(keys, after)) return true
+  state.fail(
+    new InvalidArgument({
+      message: "DurableQueue.peekDeadLetters: `after` must be the id of a dead letter of an earlier list, not " +
+        JSON.stringify(String(after).slice(0, SHOWN_CHARACTERS))
     })
   )
   return false
@@ -219,12 +233,7 @@ export const peekDeadLetters = (
 ): Effect.Effect<ReadonlyArray<DeadLetter>, never, Transaction> =>
   using(queue, (state, keys) => {
     const limit = options.limit ?? LIMIT_DEFAULT
-    if (options.after !== undefined && Pieces.stampOfText(options.after) === undefined) {
-      state.fail(
-        new InvalidArgument({ message: "DurableQueue.peekDeadLetters: after must be the id of a dead letter" })
-      )
-    }
-    return state.failure === undefined && checkLimit(state, "peekDeadLetters", limit)
+    return checkLimit(state, "peekDeadLetters", limit) && checkAfter(state, keys, options.after)
       ? Effect.map(DeadLetters.peek(state, keys, limit, options.after), (rows) => rows.map(deadLetterOf))
       : Effect.die(state.failure)
   })

@@ -196,7 +196,13 @@ class Reader {
     return Uint8Array.from(this.bytes.subarray(begin, this.at))
   }
 
+  /** As deep as the writer goes, and no deeper: what is read can be written again. */
+  container(depth: number): void {
+    if (depth >= DEPTH_LIMIT) throw new Malformed(`over ${DEPTH_LIMIT} values inside each other`)
+  }
+
   array(length: number, depth: number): Array<unknown> {
+    this.container(depth)
     if (length > this.bytes.length - this.at) throw new Malformed("the bytes end too early")
     const out: Array<unknown> = []
     for (let i = 0; i < length; i++) out.push(this.value(depth + 1))
@@ -204,6 +210,7 @@ class Reader {
   }
 
   object(length: number, depth: number): object {
+    this.container(depth)
     if (2 * length > this.bytes.length - this.at) throw new Malformed("the bytes end too early")
     const out: Record<string, unknown> = {}
     for (let i = 0; i < length; i++) {
@@ -222,7 +229,6 @@ class Reader {
   }
 
   value(depth: number): unknown {
-    if (depth > DEPTH_LIMIT) throw new Malformed(`over ${DEPTH_LIMIT} values inside each other`)
     const type = this.bytes[this.take(1)]!
     if (type < 0x80) return type
     if (type < 0x90) return this.object(type & 0x0f, depth)

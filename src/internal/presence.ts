@@ -12,11 +12,13 @@
  */
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
+import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import { Transaction } from "../Transaction.ts"
 import * as Tuple from "../Tuple.ts"
+import * as Keys from "./keys.ts"
 import { libraryPrefix, processPrefix } from "./layout.ts"
-import { CALL_TIMEOUT_LIMIT_MILLIS } from "./limits.ts"
+import { CALL_TIMEOUT_LIMIT_MILLIS, INSTANCE_BYTES } from "./limits.ts"
 import { type Target, transact } from "./transact.ts"
 import type { TransactionState } from "./transactionState.ts"
 
@@ -43,6 +45,12 @@ const readMillis = (bytes: Uint8Array): number =>
 /** Where a layer's sign of life lies. */
 export const beatKey = (tenant: Uint8Array, instance: Uint8Array): Uint8Array =>
   Tuple.pack(["beat"], processPrefix(tenant, instance))
+
+/** The layer that a key belongs to; `undefined` for a key that none has. */
+const instanceOf = (key: Uint8Array, offset: number): Uint8Array | undefined => {
+  const [, instance] = Result.getOrElse(Tuple.unpackResult(key, offset), () => [])
+  return instance instanceof Uint8Array && instance.length === INSTANCE_BYTES ? instance : undefined
+}
 
 /** A layer's presence in its tenant. */
 export class Presence {
@@ -103,9 +111,12 @@ export class Presence {
       if (left === 0) return Effect.succeed(at)
       return Effect.flatMap(state.getRange(at, end, { limit: 1, snapshot: true }), (rows) => {
         if (rows.length === 0) return Effect.undefined
-        const [, instance] = Tuple.unpack(rows[0]!.key, libraryPrefix(state.prefix).length)
-        const prefix = processPrefix(state.prefix, instance as Uint8Array)
-        return Effect.flatMap(this.#visit(state, instance as Uint8Array), () => step(Tuple.strinc(prefix), left - 1))
+        const { key } = rows[0]!
+        const instance = instanceOf(key, libraryPrefix(state.prefix).length)
+        // a key that no layer has must not end every look
+        if (instance === undefined) return step(Keys.next(key), left - 1)
+        const prefix = processPrefix(state.prefix, instance)
+        return Effect.flatMap(this.#visit(state, instance), () => step(Tuple.strinc(prefix), left - 1))
       })
     }
     return Effect.map(step(from, PASS_LIMIT), (next) => {

@@ -45,18 +45,23 @@ export const write = (
   state.add(keys.deadCount, Queue.counterBytes(1))
 }
 
-const rowOf = (whole: Pieces.Whole): DeadRow => {
-  const id = Pieces.stampText(whole.stamp)
+const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0
+
+const rowOf = (keys: QueueKeys, whole: Pieces.Whole): DeadRow => {
+  const id = Pieces.nameOf(keys.dead, whole)
   const data = unpackValue(whole.bytes)
   if (Result.isSuccess(data) && Array.isArray(data.success) && data.success[0] === FORMAT) {
     const [, attempts, millis, cause, message] = data.success as Array<unknown>
-    if (
-      typeof attempts === "number" && isTime(millis) && typeof cause === "string" &&
-      message instanceof Uint8Array
-    ) return { id, attempts, millis, cause, message }
+    if (isCount(attempts) && isTime(millis) && typeof cause === "string" && message instanceof Uint8Array) {
+      return { id, attempts, millis, cause, message }
+    }
   }
   return { id, attempts: 0, millis: 0, cause: "this row cannot be read: delete it", message: whole.bytes }
 }
+
+/** Whether a text can be the name of a dead letter. */
+export const isName = (keys: QueueKeys, id: unknown): id is string =>
+  typeof id === "string" && Pieces.rangeOfName(keys.dead, id) !== undefined
 
 /** The first dead letters, oldest first, after the one with a name if it is given. */
 export const peek = (
@@ -66,8 +71,13 @@ export const peek = (
   after: string | undefined
 ): Effect.Effect<ReadonlyArray<DeadRow>> =>
   Effect.map(
-    Queue.peekWhole(state, keys.dead, limit, after === undefined ? undefined : Pieces.stampOfText(after)),
-    (found) => found.map(rowOf)
+    Queue.peekWhole(
+      state,
+      keys.dead,
+      limit,
+      after === undefined ? undefined : Pieces.rangeOfName(keys.dead, after)?.end
+    ),
+    (found) => found.map((whole) => rowOf(keys, whole))
   )
 
 const find = (
@@ -75,12 +85,11 @@ const find = (
   keys: QueueKeys,
   id: string
 ): Effect.Effect<Pieces.Whole | undefined> => {
-  const stamp = Pieces.stampOfText(id)
-  if (stamp === undefined) return Effect.undefined
-  const prefix = Tuple.pack([stamp], keys.dead)
+  const range = isName(keys, id) ? Pieces.rangeOfName(keys.dead, id) : undefined
+  if (range === undefined) return Effect.undefined
   return Effect.map(
-    state.getRange(prefix, Tuple.strinc(prefix)),
-    (rows) => Pieces.assemble(keys.dead, rows, 1, true)[0]
+    state.getRange(range.begin, range.end),
+    (rows) => Pieces.assemble(keys.dead, rows, Infinity, true).find((whole) => Pieces.nameOf(keys.dead, whole) === id)
   )
 }
 
@@ -94,7 +103,7 @@ export const remove = (
     if (whole === undefined) return undefined
     for (const key of whole.keys) state.clear(key)
     state.add(keys.deadCount, Queue.counterBytes(-1))
-    return rowOf(whole)
+    return rowOf(keys, whole)
   })
 
 /** Puts a dead letter back at the end of the queue, with no attempts behind it. */

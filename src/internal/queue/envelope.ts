@@ -63,7 +63,8 @@ export const withId = (bytes: Uint8Array, id: string): Uint8Array =>
 export const decode = (bytes: Uint8Array): Result.Result<Envelope, string> =>
   Result.flatMap(unpackValue(bytes), (data): Result.Result<Envelope, string> => {
     if (!Array.isArray(data) || data[0] !== FORMAT) return Result.fail("not a message of this version")
-    const [, tag, payload, caller, trace, sent, named] = data as Array<unknown>
+    const [, tag, sentPayload, caller, trace, sent, named] = data as Array<unknown>
+    const payload = sentPayload ?? null
     const id = typeof named === "string" ? named : undefined
     const millis = isCount(sent) ? sent : 0
     if (typeof tag !== "string") return Result.fail("a message without a name")
@@ -72,9 +73,9 @@ export const decode = (bytes: Uint8Array): Result.Result<Envelope, string> =>
     }
     if (!Array.isArray(caller)) return Result.fail("a message with an unknown caller")
     const [instance, number, called] = caller as Array<unknown>
-    if (
-      !(instance instanceof Uint8Array) || instance.length !== INSTANCE_BYTES || !isCount(number) || !isCount(called)
-    ) {
+    // a longer one has no key under which to answer it
+    const isInstance = instance instanceof Uint8Array && instance.length === INSTANCE_BYTES
+    if (!isInstance || !isCount(number) || !isCount(called)) {
       return Result.fail("a message with an unknown caller")
     }
     return Result.succeed({

@@ -10,8 +10,12 @@ import type { TransactionState } from "../transactionState.ts"
 /** A piece of a long byte string: below a value's limit, with room for a header. */
 const PIECE_BYTES = 90_000
 
+/** More than a transaction can write: a key that says so is none of ours, and nobody looks for all those pieces. */
+const PIECES_LIMIT = 1_000
+
 /** A whole byte string, and the keys of its pieces. */
 export interface Whole {
+  /** Of no commit, where the key is none of ours. */
   readonly stamp: Tuple.Versionstamp
   readonly keys: ReadonlyArray<Uint8Array>
   readonly bytes: Uint8Array
@@ -63,7 +67,7 @@ const NOWHERE: Place = { stamp: new Tuple.Versionstamp(new Uint8Array(10)), inde
 const placeOf = (prefix: Uint8Array, key: Uint8Array): Place => {
   try {
     const [stamp, index, pieces] = Tuple.unpack(key, prefix.length)
-    if (stamp instanceof Tuple.Versionstamp && typeof index === "number" && typeof pieces === "number" && pieces > 0) {
+    if (stamp instanceof Tuple.Versionstamp && stamp.isComplete && isNumber(index, 0) && isNumber(pieces, 1)) {
       return { stamp, index, pieces }
     }
   } catch {
@@ -71,6 +75,9 @@ const placeOf = (prefix: Uint8Array, key: Uint8Array): Place => {
   }
   return NOWHERE
 }
+
+const isNumber = (value: unknown, least: number): value is number =>
+  Number.isInteger(value) && (value as number) >= least && (value as number) <= PIECES_LIMIT
 
 const isWhole = (prefix: Uint8Array, rows: ReadonlyArray<KeyValue>, at: number, pieces: number): boolean => {
   if (pieces === 1) return true
@@ -87,8 +94,28 @@ const isWhole = (prefix: Uint8Array, rows: ReadonlyArray<KeyValue>, at: number, 
 export const stampText = (stamp: Tuple.Versionstamp): string =>
   Buffer.from(stamp.bytes).toString("hex") + stamp.userVersion.toString(16).padStart(4, "0")
 
+const FOREIGN = "key-"
+
+/** The name of a byte string under a prefix: its versionstamp's, or its key where that is none of ours. */
+export const nameOf = (prefix: Uint8Array, { keys, stamp }: Whole): string =>
+  stamp === NOWHERE.stamp
+    ? FOREIGN + Buffer.from(keys[0]!.subarray(prefix.length)).toString("hex")
+    : stampText(stamp)
+
+/** The keys that a name stands for under a prefix; `undefined` when the text is no name. */
+export const rangeOfName = (prefix: Uint8Array, name: string): Tuple.KeyRange | undefined => {
+  if (name.startsWith(FOREIGN)) {
+    const hex = name.slice(FOREIGN.length)
+    return /^([0-9a-f]{2})+$/.test(hex) ? Keys.single(Keys.concat(prefix, Buffer.from(hex, "hex"))) : undefined
+  }
+  const stamp = stampOfText(name)
+  if (stamp === undefined) return undefined
+  const begin = Tuple.pack([stamp], prefix)
+  return { begin, end: Tuple.strinc(begin) }
+}
+
 /** The versionstamp of its name, or `undefined` when the text is none; the one of no commit is none. */
-export const stampOfText = (text: string): Tuple.Versionstamp | undefined =>
+const stampOfText = (text: string): Tuple.Versionstamp | undefined =>
   /^(?!f{20})[0-9a-f]{24}$/.test(text)
     ? new Tuple.Versionstamp(new Uint8Array(Buffer.from(text.slice(0, 20), "hex")), Number.parseInt(text.slice(20), 16))
     : undefined

@@ -60,15 +60,15 @@ export const push = (state: TransactionState, keys: QueueKeys, message: Uint8Arr
 export const peek = (state: TransactionState, keys: QueueKeys, limit: number): Effect.Effect<ReadonlyArray<Item>> =>
   Effect.map(peekWhole(state, keys.items, limit, undefined), (found) => found.map(itemOf))
 
-/** The first byte strings under a prefix, after one if it is given. */
+/** The first byte strings under a prefix, from a key on if it is given. */
 export const peekWhole = (
   state: TransactionState,
   prefix: Uint8Array,
   limit: number,
-  after: Tuple.Versionstamp | undefined
+  first: Uint8Array | undefined
 ): Effect.Effect<ReadonlyArray<Pieces.Whole>> => {
   const { begin, end } = Tuple.range([], prefix)
-  const from = after === undefined ? begin : Tuple.strinc(Tuple.pack([after], prefix))
+  const from = first ?? begin
   const look = (rows: number): Effect.Effect<ReadonlyArray<Pieces.Whole>> =>
     Effect.flatMap(state.getRange(from, end, { limit: rows, snapshot: true }), (found) => {
       const isEnd = found.length < rows
@@ -115,11 +115,13 @@ export const charge = (state: TransactionState, item: Item): Effect.Effect<boole
   return Effect.map(state.get(key), (value) => {
     const expected = item.keys.length === 1 ? item.bytes.length : undefined
     if (value === undefined || (expected !== undefined && value.length !== expected)) return false
-    const isItem = value.length >= HEADER_BYTES
-    if (isItem && new DataView(value.buffer, value.byteOffset).getUint32(0) !== item.attempts) return false
-    // bytes that nobody here wrote can be shorter than a header: they get one
-    const charged = Keys.concat(new Uint8Array(HEADER_BYTES), isItem ? value.subarray(HEADER_BYTES) : value)
+    // bytes that nobody pushed have no room for a header, and must be countable too
+    const hasHeader = value.length >= HEADER_BYTES
+    if (hasHeader && new DataView(value.buffer, value.byteOffset).getUint32(0) !== item.attempts) return false
+    const message = hasHeader ? value.subarray(HEADER_BYTES) : value
+    const charged = new Uint8Array(HEADER_BYTES + message.length)
     new DataView(charged.buffer).setUint32(0, Math.min(ATTEMPTS_LIMIT, item.attempts + 1))
+    charged.set(message, HEADER_BYTES)
     state.set(key, charged)
     return true
   })

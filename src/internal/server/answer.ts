@@ -6,7 +6,6 @@
 import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
 import { codecOf, packData, packValue, unpackValue } from "../codec.ts"
-import { show } from "../show.ts"
 import { DeadLettered, HandlerCrashed, ServerKilled, ServerStopped } from "./errors.ts"
 import type { Answer, Definition, Message } from "./model.ts"
 
@@ -87,16 +86,17 @@ export const decode = (definition: Definition, message: Message, bytes: Uint8Arr
       return kind === SUCCESS ? Exit.succeed(decoded.success) : Exit.fail(decoded.success)
     }
     case STOPPED:
-      return Exit.fail(new ServerStopped({ server, reason: show(value) }))
+      if (typeof value === "string") return Exit.fail(new ServerStopped({ server, reason: value }))
+      break
     case DEAD:
-      return Exit.fail(
-        new DeadLettered({ server, tag, attempts: typeof attempts === "number" ? attempts : 0, cause: show(value) })
-      )
+      if (typeof value === "string" && typeof attempts === "number") {
+        return Exit.fail(new DeadLettered({ server, tag, attempts, cause: value }))
+      }
+      break
     case KILLED:
       return Exit.fail(new ServerKilled({ server }))
     case CRASHED:
-      return unreadable(show(value))
-    default:
-      return unreadable("the answer cannot be read")
+      if (typeof value === "string") return unreadable(value)
   }
+  return unreadable("the answer cannot be read: it is not of this version")
 }

@@ -12,6 +12,9 @@ import type { Kind } from "./model.ts"
 
 const VERSION_BYTES = 22
 
+/** The operation that acquired a lock. What a token names must fit a key. */
+const TOKEN_BYTES = 20
+
 const FORMAT = 1
 
 /** A lock that is held. */
@@ -73,19 +76,23 @@ export const decode = (bytes: Uint8Array): Result.Result<Head, string> => {
   })
 }
 
+const isToken = (value: unknown): value is Uint8Array => value instanceof Uint8Array && value.length === TOKEN_BYTES
+
+const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0
+
 const lockOf = (data: unknown): Lock | undefined => {
   if (!Array.isArray(data)) return undefined
   const [token, millis, tag, kind, attempts] = data as Array<unknown>
-  if (!(token instanceof Uint8Array) || !isTime(millis) || typeof tag !== "string") return undefined
+  if (!isToken(token) || !isTime(millis) || typeof tag !== "string") return undefined
   if (kind !== "call" && kind !== "cast" && kind !== "info") return undefined
-  if (attempts !== null && typeof attempts !== "number") return undefined
+  if (attempts !== null && !isCount(attempts)) return undefined
   return { token, millis, tag, kind, attempts: attempts ?? undefined }
 }
 
 const fencedOf = (data: unknown): Fenced | undefined => {
   if (!Array.isArray(data)) return undefined
   const [token, millis, attempts] = data as Array<unknown>
-  return token instanceof Uint8Array && isTime(millis) && typeof attempts === "number"
+  return isToken(token) && isTime(millis) && isCount(attempts)
     ? { token, millis, attempts }
     : undefined
 }

@@ -1,0 +1,30 @@
+/** What the processes of the soak agree on. */
+
+/** What a process does: serve one message at a time or several, send, or serve and send. */
+export type Role = "server" | "batches" | "both" | "sender"
+
+/** How many messages the servers of a role take at a time. */
+export const serverOptions: Readonly<Record<Role, number | undefined>> = {
+  server: 1,
+  batches: 7,
+  both: 1,
+  sender: undefined
+}
+
+/** Locked handlers take some 100 ms; a dead holder shall not hold up a run of seconds. */
+export const LOCK_TIMEOUT = "1 second"
+
+/** What a child is told, once. */
+export interface Order {
+  readonly filename: string
+  readonly role: Role
+  /** Of its sender: no other life has it. */
+  readonly name: string
+}
+
+/** What a child tells. */
+export type News =
+  | { readonly _tag: "Ready" }
+  | { readonly _tag: "Acknowledged"; readonly id: string; readonly answer: number | undefined }
+  | { readonly _tag: "Refused"; readonly id: string }
+  | { readonly _tag: "Acted"; readonly id: string }
