@@ -80,7 +80,11 @@ export const serve = (told: Told, options: DgenServer.Options) =>
     Effect.provide(Journal.lockedLayer({
       Slow: (id) =>
         Effect.as(
-          Effect.sleep(id.length * 10),
+          Effect.acquireUseRelease(
+            Effect.sync(() => void told.inside.add(id)),
+            () => Effect.sleep(id.length * 10),
+            () => Effect.sync(() => void told.inside.delete(id))
+          ),
           DgenServer.update((fresh: State) =>
             DgenServer.reply(fresh.entries.length + 1, append(fresh, id, true), did(id))
           )

@@ -2,6 +2,7 @@
 import { queueSuite } from "./durableQueue.ts"
 import { actionsSuite } from "./serverActions.ts"
 import { callsSuite } from "./serverCalls.ts"
+import { changesSuite } from "./serverChanges.ts"
 import { deadLettersSuite } from "./serverDeadLetters.ts"
 import { failuresSuite } from "./serverFailures.ts"
 import { hostileSuite } from "./serverHostile.ts"
@@ -31,6 +32,7 @@ export const allServer = (name: string, backend: Store): void => {
   stateSuite(name, backend)
   orderSuite(name, backend)
   takeBackSuite(name, backend)
+  changesSuite(name, backend)
   hostileSuite(name, backend)
   storesSuite(name, backend)
   queueSuite(name, backend)

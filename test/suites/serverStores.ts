@@ -3,8 +3,9 @@ import { assert, describe } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber, Schema, Scope } from "effect"
 import { BackendError, DgenServer, Jobs, Tenant } from "effect-dgen"
 import { Desk, held, startDesk } from "./desk.ts"
-import { startMill } from "./mill.ts"
+import { grains, type Run, startMill } from "./mill.ts"
 import {
+  conflict,
   elsewhere,
   fast,
   inside,
@@ -116,6 +117,27 @@ export const storesSuite = (name: string, backend: Store): void => {
         yield* Deferred.succeed(commit, undefined)
         assert.strictEqual((yield* Fiber.join(call))._tag, "ServerKilled")
         assert.deepStrictEqual(yield* scan(["Mill"]), [])
+      })
+    )
+    live(
+      "a batch that conflicts again and again is halved until it gets through, and nobody is charged",
+      Effect.gen(function*() {
+        const { items } = yield* keysOf(["Mill"])
+        // as messages past the queue do that change the state more often than a long batch takes
+        const tenant = yield* tapped({
+          before: ({ mutations }) =>
+            mutations.filter((mutation) => mutation.op === "clear" && touches(items)(mutation)).length > 4
+              ? Effect.fail(conflict)
+              : Effect.void
+        })
+        const runs: Array<Run> = []
+        const sender = yield* startMill({ consume: false })
+        const names = Array.from({ length: 100 }, (_, i) => `${i}`)
+        yield* sender.castAll(grains(...names))
+        yield* inside(tenant)(startMill({ consumeK: 100, deadLetterThreshold: 1 }, runs))
+        yield* until(sender.queueLength, (length) => length === 0)
+        assert.deepStrictEqual((yield* sender.state)!.log, names)
+        assert.isTrue(runs.every((run) => run.attempt === 1))
       })
     )
     for (const consumeK of [1, 3]) {

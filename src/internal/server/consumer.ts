@@ -6,7 +6,8 @@
  *
  * 1. A crash writes nothing of its batch. The attempt of the message that crashed is counted before the next batch, which
  *    finds it so (rule R12, `failures.ts`, `batch.ts`).
- * 2. A batch that is too large or too slow to commit is halved, down to one message, which is then charged.
+ * 2. A batch that is too large or too slow to commit is halved, down to one message, which is then charged. So is one
+ *    that conflicts again and again with what comes past the queue, and nobody is charged: shorter ones get through.
  * 3. A crash restarts the consumer under its schedule, which starts over after each commit; when the schedule ends,
  *    the handle stops and says so (rule R13).
  * 4. A state that cannot be read stops the handle (rule R16), and so does a state that is gone (rule R26).
@@ -40,6 +41,9 @@ export const defaultRestart: Schedule.Schedule<unknown, unknown> = Schedule.min(
 /** How long a consumer waits before it looks again, when the store cannot tell it of changes. */
 const LOOK_AGAIN_MILLIS = 500
 
+/** A batch that lost to others so often in a row is too long for the times between them. */
+const CONFLICTS_LIMIT = 2
+
 /** Between two sweeps of one consumer; each is a small transaction, and nothing depends on its hour. */
 const SWEEP_MILLIS = 10 * 60_000
 
@@ -51,8 +55,9 @@ const turn = (
   pace: Pace
 ): Effect.Effect<Idle | undefined, Crash | Unreadable | BackendError> => {
   const run = transact(server.tenant, batchBody(server, pace), {
-    retried: (error) => {
-      if (error.reason._tag === "TransactionTooOld") pace.limit = halved(pace)
+    retried: (error, tries) => {
+      const { _tag } = error.reason
+      if (_tag === "TransactionTooOld" || _tag === "Conflict" && tries > CONFLICTS_LIMIT) pace.limit = halved(pace)
       retried(server, error)
     }
   })
