@@ -1,9 +1,16 @@
-/** What a server leaves behind in memory when it stops. */
-import { Effect } from "effect"
-import { behaviour, Counter, head, measure, row } from "./support.ts"
+/** What a server leaves behind in memory when it stops, and what it holds after very many messages. */
+import { Effect, Fiber } from "effect"
+import { behaviour, Counter, handled, head, measure, row, times } from "./support.ts"
 
 const SERVERS = 10_000
 const WARM_SERVERS = 2_000
+
+/** After the first so many messages the machine is warm, and what is held then is what a server needs. */
+const WARM_MESSAGES = 10_000
+const MESSAGES = 1_000_000
+
+/** Messages that are sent in one transaction, and taken in another. */
+const BATCH = 500
 
 export const memory = Effect.gen(function*() {
   head("Memory")
@@ -26,4 +33,20 @@ export const memory = Effect.gen(function*() {
   const after = yield* collect
   const bytes = globalThis.gc === undefined ? "--expose-gc" : `${((after - before) / SERVERS).toFixed(0)} B each`
   row(`${SERVERS} servers: start, one call, stop`, measured, bytes)
+
+  const server = yield* Counter.start(behaviour, { tuid: ["much"], consumeK: BATCH })
+  const notes = Array.from({ length: BATCH }, () => ["Note", { by: 1 }] as const)
+  const batch = Effect.flatMap(
+    Effect.forkChild(handled(BATCH), { startImmediately: true }),
+    (ended) => Effect.andThen(server.castAll(notes), Fiber.join(ended))
+  )
+  yield* times(WARM_MESSAGES / BATCH, batch)
+  const warm = yield* collect
+  const many = yield* measure(MESSAGES, times(MESSAGES / BATCH, batch))
+  const held = yield* collect
+  row(`${MESSAGES} messages of one server`, many, grown(warm, held))
 })
+
+/** What is held more, where it can be told. */
+const grown = (before: number, after: number): string =>
+  globalThis.gc === undefined ? "--expose-gc" : `${((after - before) / 1_024).toFixed(0)} kB more`

@@ -92,9 +92,8 @@ const foreign = (filename: string, what: string) =>
 const damaged = (filename: string, what: string) =>
   wrap(new BackendError.Corrupt({ message: `${filename} ${what}: it is damaged, restore it from a backup` }))
 
-/** Refuses a file that is not ours, by its kind and its first bytes alone. */
-const checkHeader = (filename: string): void => {
-  let header: Buffer
+/** The first bytes of a file, and how many it has; `undefined` where there is none, or an empty one. */
+const readHeader = (filename: string): { readonly header: Buffer; readonly size: number } | undefined => {
   try {
     const stat = fs.statSync(filename)
     // opening a pipe would wait for somebody to write to it
@@ -105,21 +104,50 @@ const checkHeader = (filename: string): void => {
     }
     const fd = fs.openSync(filename, "r")
     try {
-      header = Buffer.alloc(HEADER_BYTES)
+      const header = Buffer.alloc(HEADER_BYTES)
       const length = fs.readSync(fd, header, 0, HEADER_BYTES, 0)
-      if (length === 0) return
-      header = header.subarray(0, length)
+      return length === 0 ? undefined : { header: header.subarray(0, length), size: fs.fstatSync(fd).size }
     } finally {
       fs.closeSync(fd)
     }
   } catch (cause) {
-    if ((cause as { readonly code?: string }).code === "ENOENT") return
+    if ((cause as { readonly code?: string }).code === "ENOENT") return undefined
     throw cause
   }
+}
+
+/** Refuses a file that is not ours, or was cut, by its first bytes and its size alone. */
+const checkHeader = (filename: string): void => {
+  const found = readHeader(filename)
+  if (found === undefined) return
+  const { header } = found
   if (header.length < HEADER_BYTES || header.toString("latin1", 0, 16) !== MAGIC) {
     throw foreign(filename, "is no SQLite database")
   }
   checkOwner(filename, header.readUInt32BE(68), header.readUInt32BE(60))
+  // a second look, because another process may have written the file's end between the first one's steps
+  if (isCut(filename) && isCut(filename)) {
+    throw wrap(
+      new BackendError.Corrupt({
+        message: `${filename}: the file was cut off: restore it from a backup. It was not changed`
+      })
+    )
+  }
+}
+
+/**
+ * Whether a file is shorter than its header says. SQLite itself takes what is missing of the last page for zeros, and
+ * gives values that nobody wrote. While there is a log, pages may be there alone.
+ */
+const isCut = (filename: string): boolean => {
+  const log = fs.statSync(`${filename}-wal`, { throwIfNoEntry: false })
+  const found = log === undefined || log.size === 0 ? readHeader(filename) : undefined
+  if (found === undefined || found.header.length < HEADER_BYTES) return false
+  const { header, size } = found
+  const pageBytes = header.readUInt16BE(16) === 1 ? 65_536 : header.readUInt16BE(16)
+  // the count of pages is kept since SQLite 3.7.0; where it is, its version number is that of the last change
+  const pages = header.readUInt32BE(24) === header.readUInt32BE(92) ? header.readUInt32BE(28) : 0
+  return size < pages * pageBytes
 }
 
 const checkOwner = (filename: string, application: number, format: number): void => {

@@ -61,7 +61,11 @@ export const raceWatch = (
 ): Effect.Effect<void, BackendError> => {
   const timer = Effect.andThen(Effect.sleep(WATCH_LIMIT_MILLIS), Metric.update(fallbacks, 1))
   const signalled = Effect.callback<void>((resume) => {
-    const stop = target.backend.signals.listen(Keys.toText(watch.key), () => resume(Effect.void))
+    // what follows is run by an interruption alone: a listener that was called removes itself
+    const stop = target.backend.signals.listen(Keys.toText(watch.key), () => {
+      stop()
+      resume(Effect.void)
+    })
     return Effect.sync(stop)
   })
   return Effect.ensuring(
