@@ -89,6 +89,6 @@ export const stampText = (stamp: Tuple.Versionstamp): string =>
 
 /** The versionstamp of its name, or `undefined` when the text is none; the one of no commit is none. */
 export const stampOfText = (text: string): Tuple.Versionstamp | undefined =>
-  /^(?!f{20})[0-9a-f]{24}$/.test(text)
+  typeof text === "string" && /^(?!f{20})[0-9a-f]{24}$/.test(text)
     ? new Tuple.Versionstamp(new Uint8Array(Buffer.from(text.slice(0, 20), "hex")), Number.parseInt(text.slice(20), 16))
     : undefined
