@@ -145,7 +145,7 @@ export {
    * @category limits
    */
   CONSUME_K_LIMIT
-} from "./internal/server/service.ts"
+} from "./internal/server/checks.ts"
 
 /**
  * Defines a call: a message that is answered, with a value of `success` (default: nothing) or an `error` (default:
@@ -446,5 +446,4 @@ export const Service = <Self>() =>
 >(
   name: Name,
   options: { readonly state: S; readonly messages: M; readonly actions?: A }
-): ServiceClass<Self, Name, S["Type"], M, A> =>
-  Services.make(Definition.model(name, { ...options, actions: options.actions ?? {} })) as any
+): ServiceClass<Self, Name, S["Type"], M, A> => Services.make(Definition.model(name, options)) as any

@@ -11,6 +11,7 @@
  */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
+import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { InvalidArgument } from "./BackendError.ts"
@@ -19,6 +20,7 @@ import * as Envelopes from "./internal/queue/envelope.ts"
 import * as Pieces from "./internal/queue/pieces.ts"
 import * as Queue from "./internal/queue/queue.ts"
 import { isLocated, keysOf, type Located, type QueueKeys } from "./internal/queue/queueKeys.ts"
+import { show } from "./internal/show.ts"
 import type { TransactionState } from "./internal/transactionState.ts"
 import { changesOf, watchKey } from "./internal/watching.ts"
 import { Transaction, type Watch } from "./Transaction.ts"
@@ -89,10 +91,15 @@ const using = <A, E>(
   use: (state: TransactionState, keys: QueueKeys) => Effect.Effect<A, E>
 ): Effect.Effect<A, E, Transaction> =>
   Effect.flatMap(Transaction, (state) => {
-    if (isLocated(queue)) return use(state, keysOf(queue, state.prefix))
-    state.fail(new InvalidArgument({ message: "DurableQueue: the first argument must be a queue of a server" }))
-    return Effect.die(state.failure)
+    if (!isLocated(queue)) return refuse(state, "the first argument must be a queue of a server")
+    const keys = Result.try({ try: () => keysOf(queue, state.prefix), catch: (cause) => (cause as Error).message })
+    return Result.isFailure(keys) ? refuse(state, keys.failure) : use(state, keys.success)
   })
+
+const refuse = (state: TransactionState, problem: string, operation = ""): Effect.Effect<never> => {
+  state.fail(new InvalidArgument({ message: `DurableQueue${operation}: ${problem}` }))
+  return Effect.die(state.failure)
+}
 
 /** Runs what only writes; what is refused fails the try. */
 const writing = (
@@ -104,26 +111,11 @@ const writing = (
     return state.failure === undefined ? Effect.void : Effect.die(state.failure)
   })
 
-const checkLimit = (state: TransactionState, operation: string, limit: number): boolean => {
-  if (Number.isInteger(limit) && limit >= 1 && limit <= LIMIT_LIMIT) return true
-  state.fail(
-    new InvalidArgument({
-      message: `DurableQueue.${operation}: the limit must be a whole number from 1 to ${LIMIT_LIMIT}, not ${limit}`
-    })
-  )
-  return false
-}
-
-const checkAfter = (state: TransactionState, keys: QueueKeys, after: string | undefined): boolean => {
-  if (after === undefined || DeadLetters.isName(keys, after)) return true
-  state.fail(
-    new InvalidArgument({
-      message: "DurableQueue.peekDeadLetters: `after` must be the id of a dead letter of an earlier list, not " +
-        JSON.stringify(String(after).slice(0, SHOWN_CHARACTERS))
-    })
-  )
-  return false
-}
+/** What is wrong with a limit, if it is none. */
+const problemOfLimit = (limit: unknown): string | undefined =>
+  Number.isInteger(limit) && (limit as number) >= 1 && (limit as number) <= LIMIT_LIMIT
+    ? undefined
+    : `the limit must be a whole number from 1 to ${LIMIT_LIMIT}, not ${show(limit)}`
 
 /**
  * Adds items at the end, in their order.
@@ -135,8 +127,12 @@ export const pushAll = (
   queue: DurableQueue,
   items: ReadonlyArray<Uint8Array>
 ): Effect.Effect<void, never, Transaction> =>
-  writing(queue, (state, keys) => {
+  using(queue, (state, keys) => {
+    if (!Array.isArray(items) || !Array.from(items).every((item) => item instanceof Uint8Array)) {
+      return refuse(state, "the items must be an array of Uint8Arrays", ".pushAll")
+    }
     for (const item of items) Queue.push(state, keys, item)
+    return state.failure === undefined ? Effect.void : Effect.die(state.failure)
   })
 
 /**
@@ -149,17 +145,18 @@ export const consume = (
   queue: DurableQueue,
   limit: number
 ): Effect.Effect<ReadonlyArray<Item>, never, Transaction> =>
-  using(queue, (state, keys) =>
-    checkLimit(state, "consume", limit)
-      ? Effect.map(Queue.peek(state, keys, limit), (items) => {
-        Queue.take(state, keys, items)
-        return items.map(({ attempts, message, stamp }): Item => ({
-          id: Pieces.stampText(stamp),
-          attempts,
-          bytes: message
-        }))
-      })
-      : Effect.die(state.failure))
+  using(queue, (state, keys) => {
+    const problem = problemOfLimit(limit)
+    if (problem !== undefined) return refuse(state, problem, ".consume")
+    return Effect.map(Queue.peek(state, keys, limit), (items) => {
+      Queue.take(state, keys, items)
+      return items.map(({ attempts, message, stamp }): Item => ({
+        id: Pieces.stampText(stamp),
+        attempts,
+        bytes: message
+      }))
+    })
+  })
 
 /**
  * How many items wait. By snapshot: it conflicts with nobody.
@@ -232,11 +229,19 @@ export const peekDeadLetters = (
   options: { readonly limit?: number | undefined; readonly after?: string | undefined } = {}
 ): Effect.Effect<ReadonlyArray<DeadLetter>, never, Transaction> =>
   using(queue, (state, keys) => {
-    const limit = options.limit ?? LIMIT_DEFAULT
-    return checkLimit(state, "peekDeadLetters", limit) && checkAfter(state, keys, options.after)
-      ? Effect.map(DeadLetters.peek(state, keys, limit, options.after), (rows) => rows.map(deadLetterOf))
-      : Effect.die(state.failure)
+    const problem = Predicate.isObject(options) ? problemOfPeek(keys, options) : `the options must be an object`
+    if (problem !== undefined) return refuse(state, problem, ".peekDeadLetters")
+    const { after, limit = LIMIT_DEFAULT } = options
+    return Effect.map(DeadLetters.peek(state, keys, limit, after), (rows) => rows.map(deadLetterOf))
   })
+
+const problemOfPeek = (
+  keys: QueueKeys,
+  { after, limit = LIMIT_DEFAULT }: { readonly limit?: unknown; readonly after?: unknown }
+) =>
+  after === undefined || (typeof after === "string" && DeadLetters.isName(keys, after))
+    ? problemOfLimit(limit)
+    : `after must be the id of a dead letter of an earlier list, not ${show(after).slice(0, SHOWN_CHARACTERS)}`
 
 const deadLetterOf = (row: DeadLetters.DeadRow): DeadLetter => {
   const envelope = Result.getOrUndefined(Envelopes.decode(row.message))
@@ -312,7 +317,7 @@ export const requeueDeadLetter = (
     (state, keys) =>
       Effect.flatMap(
         DeadLetters.requeue(state, keys, id),
-        (found) => found ? Effect.void : Effect.fail(new DeadLetterNotFound({ id: String(id) }))
+        (found) => found ? Effect.void : Effect.fail(new DeadLetterNotFound({ id: show(id) }))
       )
   )
 
@@ -331,7 +336,7 @@ export const deleteDeadLetter = (
     (state, keys) =>
       Effect.flatMap(
         DeadLetters.remove(state, keys, id),
-        (row) => row === undefined ? Effect.fail(new DeadLetterNotFound({ id: String(id) })) : Effect.void
+        (row) => row === undefined ? Effect.fail(new DeadLetterNotFound({ id: show(id) })) : Effect.void
       )
   )
 

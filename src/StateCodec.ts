@@ -42,7 +42,7 @@ const TypeId = "~effect-dgen/StateCodec/Stored"
 
 /**
  * The state in the store, or the state to be written, does not fit its schema: `field` is where (names of entries, ids
- * or positions of items, with dots between), `problem` what.
+ * or positions of items, with dots between), `problem` what, `server` whose state it is, where it is a server's.
  *
  * @since 0.1.0
  * @category errors
@@ -50,10 +50,12 @@ const TypeId = "~effect-dgen/StateCodec/Stored"
 export class StateError extends Schema.TaggedError<StateError>("effect-dgen/StateError")("StateError", {
   operation: Schema.Literals(["encode", "decode"]),
   field: Schema.String,
-  problem: Schema.String
+  problem: Schema.String,
+  server: Schema.optionalKey(Schema.String)
 }) {
   override get message(): string {
-    const where = this.field === "" ? "the state" : `the state at "${this.field}"`
+    const whose = this.server === undefined ? "the state" : `${this.server}: the state`
+    const where = this.field === "" ? whose : `${whose} at "${this.field}"`
     return this.operation === "decode"
       ? `${where} in the store does not fit its schema: ${this.problem}. Change the schema so that it reads old data`
       : `${where} does not fit its schema: ${this.problem}`

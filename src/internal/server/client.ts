@@ -19,10 +19,10 @@ import { transact } from "../transact.ts"
 import * as Answers from "./answer.ts"
 import { markWaiting } from "./answering.ts"
 import { CallTimeout, InvalidTuid, ServerStopped } from "./errors.ts"
-import { ServerKeys } from "./layout.ts"
+import { problemOfTuid, ServerKeys } from "./layout.ts"
 import { check, type Checked, encodeCasts, push, sentNow, toBytes } from "./messages.ts"
 import type { Client, Definition } from "./model.ts"
-import { headOf } from "./server.ts"
+import { headOf, named } from "./server.ts"
 
 /** The keys of a server, or what is wrong with its tuid. */
 export const keysOf = (
@@ -30,15 +30,10 @@ export const keysOf = (
   tenant: Tenant["Service"],
   tuid: Tuple.Tuple
 ): Effect.Effect<ServerKeys, InvalidTuid> => {
-  if (!Array.isArray(tuid) || tuid.length === 0) {
-    return Effect.fail(
-      new InvalidTuid({ server, problem: "a tuid is an array of one or more tuple elements, such as [\"cart\", 7]" })
-    )
-  }
-  return Effect.try({
-    try: () => new ServerKeys(tenant.prefix, tuid),
-    catch: (cause) => new InvalidTuid({ server, problem: (cause as Error).message })
-  })
+  const problem = problemOfTuid(tuid)
+  return problem === undefined
+    ? Effect.succeed(new ServerKeys(tenant.prefix, tuid))
+    : Effect.fail(new InvalidTuid({ server, problem }))
 }
 
 /** Fails at the time limit, whatever the call waits for. */
@@ -124,9 +119,9 @@ export const exists = ({ keys, tenant }: Located): Effect.Effect<boolean, Backen
 export const make = ({ definition, keys, tenant }: Located, call: Client["call"]): Client => {
   const run = <A, E>(body: Effect.Effect<A, E, Transaction>): Effect.Effect<A, E | BackendError> =>
     transact(tenant, body)
-  const castAll: Client["castAll"] = (messages) =>
+  const send = (operation: string, messages: Parameters<Client["castAll"]>[0]) =>
     Effect.flatMap(sentNow, (sent): Effect.Effect<void, unknown> => {
-      const items = encodeCasts(definition, messages.length === 1 ? "cast" : "castAll", messages, sent)
+      const items = encodeCasts(definition, operation, messages, sent)
       return Result.isFailure(items)
         ? Effect.fail(items.failure)
         : tenant.pushes.push(
@@ -142,11 +137,14 @@ export const make = ({ definition, keys, tenant }: Located, call: Client["call"]
     ))
   return {
     call,
-    cast: (tag, payload) => castAll([[tag, payload]]),
-    castAll,
+    cast: (tag, payload) => send("cast", [[tag, payload]]),
+    castAll: (messages) => send("castAll", messages),
     queueLength: run(Effect.flatMap(Transaction, (state) => Queue.length(state, keys))),
-    locked: run(isLocked),
-    state: run(Effect.map(StateCodec.make(definition.state).read(keys.state), (stored) => stored?.value))
+    locked: named(definition.name, run(isLocked)),
+    state: named(
+      definition.name,
+      run(Effect.map(StateCodec.make(definition.state).read(keys.state), (stored) => stored?.value))
+    )
   }
 }
 

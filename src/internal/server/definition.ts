@@ -2,9 +2,11 @@
  * From what a user wrote to what the runtime works on, and the types between them.
  */
 import type * as Effect from "effect/Effect"
+import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type { Transaction } from "../../Transaction.ts"
 import type * as Tuple from "../../Tuple.ts"
+import { show } from "../show.ts"
 import type * as Model from "./model.ts"
 import type { ActionRequest, At, Halt, Lock, NoReply, Reply, Stop, Update } from "./outcome.ts"
 
@@ -186,11 +188,22 @@ export type ServicesOf<H> = {
 
 export type { ActionRequest }
 
-const isSchema = (value: object): value is PureSchema => Schema.isSchema(value)
+const isSchema = (value: unknown): value is PureSchema => Schema.isSchema(value)
 
-/** The schema of a payload's definition. */
-export const payloadSchema = (payload: PayloadInput): PureSchema | undefined =>
-  payload === undefined || isSchema(payload) ? payload : Schema.Struct(payload) as unknown as PureSchema
+/** The schema of a payload's definition; throws a `TypeError` for what is none. */
+export const payloadSchema = (what: string, payload: PayloadInput): PureSchema | undefined => {
+  if (payload === undefined || isSchema(payload)) return payload
+  if (!Predicate.isObject(payload) || !Object.values(payload).every(isSchema)) {
+    throw new TypeError(`${what} must be a schema, or an object of schemas, not ${show(payload)}`)
+  }
+  return Schema.Struct(payload) as unknown as PureSchema
+}
+
+/** A schema of a definition; throws a `TypeError` for what is none. */
+const schemaOf = (what: string, schema: PureSchema): PureSchema => {
+  if (isSchema(schema)) return schema
+  throw new TypeError(`${what} must be a schema, not ${show(schema)}`)
+}
 
 /** A message as the user's constructors make it. */
 export const message = (kind: Model.Kind, options: {
@@ -198,23 +211,49 @@ export const message = (kind: Model.Kind, options: {
   readonly success?: PureSchema | undefined
   readonly error?: PureSchema | undefined
   readonly locks?: boolean | undefined
-}): AnyMessage =>
-  ({
+}): AnyMessage => {
+  const name = `DgenServer.${kind}`
+  if (!Predicate.isObject(options)) throw new TypeError(`${name}: the options must be an object, not ${show(options)}`)
+  const { error = Schema.Never, locks = false, payload, success = Schema.Void } = options
+  if (typeof locks !== "boolean") throw new TypeError(`${name}: locks must be true or false, not ${show(locks)}`)
+  return {
     [MessageTypeId]: kind,
-    payload: payloadSchema(options.payload),
-    success: options.success ?? Schema.Void,
-    error: options.error ?? Schema.Never,
-    locks: options.locks === true
-  }) as any
+    payload: payloadSchema(`${name}: the payload`, payload),
+    success: schemaOf(`${name}: success`, success),
+    error: schemaOf(`${name}: error`, error),
+    locks
+  } as any
+}
 
-/** The runtime's model of a definition. */
+/** Throws a `TypeError` for what no server can be. */
+const checkDefinition = (name: unknown, options: { readonly messages: unknown; readonly actions?: unknown }): void => {
+  if (typeof name !== "string" || name === "" || !name.isWellFormed()) {
+    throw new TypeError(`DgenServer.Service: the name must be a text, and not empty, not ${show(name)}`)
+  }
+  if (!Predicate.isObject(options)) throw new TypeError(`${name}: the definition must be an object`)
+  const { actions = {}, messages } = options
+  if (!Predicate.isObject(messages)) throw new TypeError(`${name}: messages must be an object, not ${show(messages)}`)
+  if (!Predicate.isObject(actions)) throw new TypeError(`${name}: actions must be an object, not ${show(actions)}`)
+  for (const [tag, definition] of Object.entries(messages)) {
+    if (!Predicate.hasProperty(definition, MessageTypeId)) {
+      throw new TypeError(`${name}: the message "${tag}" must be made with DgenServer.call, cast or info`)
+    }
+  }
+}
+
+/** The runtime's model of a definition; throws a `TypeError` for what is none. */
 export const model = (name: string, options: {
   readonly state: PureSchema
   readonly messages: Messages
-  readonly actions: Actions
-}): Model.Definition => ({
+  readonly actions?: Actions | undefined
+}): Model.Definition => {
+  checkDefinition(name, options)
+  return modelOf(name, options)
+}
+
+const modelOf = (name: string, options: Parameters<typeof model>[1]): Model.Definition => ({
   name,
-  state: options.state,
+  state: schemaOf(`${name}: the state`, options.state),
   messages: new Map(
     Object.entries(options.messages).map(([tag, definition]) => {
       const { error, locks, payload, success } = definition as Call<
@@ -227,6 +266,9 @@ export const model = (name: string, options: {
     })
   ),
   actions: new Map(
-    Object.entries(options.actions).map(([tag, payload]) => [tag, { tag, payload: payloadSchema(payload) }])
+    Object.entries(options.actions ?? {}).map(([tag, payload]) => [
+      tag,
+      { tag, payload: payloadSchema(`${name}: the payload of the action "${tag}"`, payload) }
+    ])
   )
 })

@@ -14,6 +14,7 @@
  *                        "deads"                             the counter of them
  * ```
  */
+import * as Result from "effect/Result"
 import * as Tuple from "../../Tuple.ts"
 import { libraryPrefix } from "../layout.ts"
 import { locate, type Located, type QueueKeys } from "../queue/queueKeys.ts"
@@ -57,5 +58,24 @@ export class ServerKeys implements QueueKeys {
   }
 }
 
-/** The queue of a server, wherever its tenant lies. */
-export const queueOf = (tuid: Tuple.Tuple): Located => locate((tenantPrefix) => new ServerKeys(tenantPrefix, tuid))
+/** The longest packed tuid: it leaves room in a key for the names of a state's entries. */
+export const TUID_LIMIT_BYTES = 9_000
+
+/** What is wrong with a tuid, if it is none. */
+export const problemOfTuid = (tuid: unknown): string | undefined => {
+  if (!Array.isArray(tuid) || tuid.length === 0) {
+    return "a tuid is an array of one or more tuple elements, such as [\"cart\", 7]"
+  }
+  const packed = Tuple.packResult(tuid)
+  if (Result.isFailure(packed)) return packed.failure.message
+  const bytes = packed.success.length
+  return bytes > TUID_LIMIT_BYTES ? `it has ${bytes} bytes, and at most ${TUID_LIMIT_BYTES} fit` : undefined
+}
+
+/** The queue of a server, wherever its tenant lies; throws where its tuid is none. */
+export const queueOf = (tuid: Tuple.Tuple): Located =>
+  locate((tenantPrefix) => {
+    const problem = problemOfTuid(tuid)
+    if (problem !== undefined) throw new TypeError(`the tuid cannot be used: ${problem}`)
+    return new ServerKeys(tenantPrefix, tuid)
+  })

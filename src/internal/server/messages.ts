@@ -13,6 +13,7 @@ import type * as Tuple from "../../Tuple.ts"
 import { codecOf } from "../codec.ts"
 import * as Envelopes from "../queue/envelope.ts"
 import * as Queue from "../queue/queue.ts"
+import { show } from "../show.ts"
 import type { TransactionState } from "../transactionState.ts"
 import { signalKey } from "../watching.ts"
 import { InvalidPayload, PayloadTooLarge, UnknownMessage } from "./errors.ts"
@@ -46,7 +47,7 @@ export const check = (
     return Result.fail(
       new UnknownMessage({
         server,
-        tag: String(tag),
+        tag: show(tag),
         problem: `${operation} cannot send it: ${problem}. It takes one of: ${known.join(", ")}`
       })
     )
@@ -114,7 +115,18 @@ export const encodeCasts = (
   sent: Sent
 ): Result.Result<Array<Uint8Array>, Refused | PayloadTooLarge> => {
   const items: Array<Uint8Array> = []
-  for (const [tag, payload] of messages) {
+  const noMessage = (value: unknown) =>
+    Result.fail(
+      new UnknownMessage({
+        server: definition.name,
+        tag: show(value),
+        problem: `${operation} cannot send it: it takes an array of messages, each [tag, payload]`
+      })
+    )
+  if (!Array.isArray(messages)) return noMessage(messages)
+  for (const message of messages) {
+    if (!Array.isArray(message)) return noMessage(message)
+    const [tag, payload] = message
     const bytes = Result.flatMap(
       check(definition, ["cast"], operation, tag, payload) as Result.Result<Checked, Refused | PayloadTooLarge>,
       (checked) => toBytes(definition, checked, undefined, sent)
@@ -129,12 +141,13 @@ export const encodeCasts = (
 export const castAllTx = (
   definition: Definition,
   tuid: Tuple.Tuple,
+  operation: string,
   messages: ReadonlyArray<readonly [tag: string, payload?: unknown]>
 ): Effect.Effect<void, InvalidPayload | UnknownMessage | PayloadTooLarge, Transaction> =>
   Effect.flatMap(Transaction, (state) =>
     Effect.flatMap(sentNow, (sent) =>
       Effect.flatMap(
-        Effect.fromResult(encodeCasts(definition, "castTx", messages, sent)),
+        Effect.fromResult(encodeCasts(definition, operation, messages, sent)),
         (items) => {
           push(state, new ServerKeys(state.prefix, tuid), items)
           return Queue.done(state)

@@ -23,7 +23,7 @@ import type { Head } from "./head.ts"
 import { ServerKeys } from "./layout.ts"
 import type { Behaviour, Effects, Options } from "./model.ts"
 import { holdLogs, PureRunner } from "./purity.ts"
-import { headOf, make, readState, RunsIn, stop, writeHead } from "./server.ts"
+import { headOf, make, named, readState, RunsIn, stop, writeHead } from "./server.ts"
 
 export { client } from "./client.ts"
 export { castAllTx } from "./messages.ts"
@@ -101,7 +101,10 @@ export const start = Effect.fnUntraced(function*(behaviour: Behaviour, effects: 
   const { definition } = behaviour
   yield* Clients.keysOf(definition.name, tenant, options.tuid)
   yield* register(behaviour, options, tenant)
-  const tuid: Tuple.Tuple = yield* transact(tenant, initialise(behaviour, options, tenant))
+  const tuid: Tuple.Tuple = yield* named(
+    definition.name,
+    transact(tenant, initialise(behaviour, options, tenant))
+  )
   const keys = new ServerKeys(tenant.prefix, tuid)
   const parent = yield* Scope.Scope
   const scope = yield* Scope.fork(parent)

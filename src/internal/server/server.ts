@@ -143,6 +143,21 @@ export const load = (
 ): Effect.Effect<Loaded, StateCodec.StateError, Transaction> =>
   Effect.flatMap(headOf(bytes), (head) => loadState(server, head))
 
+/** Says whose state it is that does not fit. */
+export const named = <A, E, R>(server: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.mapError(
+    effect,
+    (error) =>
+      error instanceof StateCodec.StateError
+        ? new StateCodec.StateError({
+          operation: error.operation,
+          field: error.field,
+          problem: error.problem,
+          server
+        }) as E & StateCodec.StateError
+        : error
+  )
+
 /** The head of its bytes. */
 export const headOf = (bytes: Uint8Array): Effect.Effect<Heads.Head, StateCodec.StateError> =>
   Effect.fromResult(

@@ -1,0 +1,111 @@
+/**
+ * What programs without types can get wrong where they start and call servers: refused before anything is done, with the
+ * server's name.
+ */
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Predicate from "effect/Predicate"
+import * as Schedule from "effect/Schedule"
+import type * as Tuple from "../../Tuple.ts"
+import { CALL_TIMEOUT_LIMIT_MILLIS } from "../limits.ts"
+import { show } from "../show.ts"
+import type { Options, Which } from "./api.ts"
+import { InvalidOption, InvalidTuid } from "./errors.ts"
+import { problemOfTuid } from "./layout.ts"
+import type * as Model from "./model.ts"
+
+/** A call waits five seconds when it does not say how long (as in Erlang). */
+const CALL_TIMEOUT_DEFAULT = Duration.seconds(5)
+
+/** A larger batch would not fit a transaction's five seconds. */
+export const CONSUME_K_LIMIT = 1_000
+
+type Started = Options & { readonly tuid: Tuple.Tuple }
+
+const invalid = (server: string, option: string, problem: string) =>
+  Effect.fail(new InvalidOption({ server, option, problem }))
+
+/** The options of a start, with their defaults. */
+export const checkOptions = (server: string, options: Started): Effect.Effect<Model.Options, InvalidOption> => {
+  if (!Predicate.isObject(options)) return invalid(server, "options", `must be an object, not ${show(options)}`)
+  const { consumeK = 1, deadLetterThreshold = Infinity, lockTimeout = Duration.infinity } = options
+  if (!Number.isInteger(consumeK) || consumeK < 1 || consumeK > CONSUME_K_LIMIT) {
+    return invalid(server, "consumeK", `must be a whole number from 1 to ${CONSUME_K_LIMIT}, not ${show(consumeK)}`)
+  }
+  if (deadLetterThreshold !== Infinity && (!Number.isInteger(deadLetterThreshold) || deadLetterThreshold < 1)) {
+    const given = show(deadLetterThreshold)
+    return invalid(server, "deadLetterThreshold", `must be a whole number above zero, or Infinity, not ${given}`)
+  }
+  const lockTimeoutMillis = millisOf(lockTimeout)
+  if (!(lockTimeoutMillis > 0)) {
+    return invalid(server, "lockTimeout", `must be a duration above zero, not ${show(lockTimeout)}`)
+  }
+  for (const option of ["consume", "reset", "cache"] as const) {
+    const value: unknown = options[option]
+    if (value !== undefined && typeof value !== "boolean") {
+      return invalid(server, option, `must be true or false, not ${show(value)}`)
+    }
+  }
+  if (options.restart !== undefined && !Schedule.isSchedule(options.restart)) {
+    return invalid(server, "restart", `must be a Schedule, not ${show(options.restart)}`)
+  }
+  return Effect.succeed({
+    tuid: options.tuid,
+    consume: options.consume ?? true,
+    reset: options.reset ?? false,
+    consumeK,
+    cache: options.cache ?? true,
+    deadLetterThreshold,
+    lockTimeoutMillis,
+    restart: options.restart
+  })
+}
+
+/** A duration in milliseconds; `NaN` for what is none. */
+const millisOf = (input: Duration.Input): number => {
+  const duration = Duration.fromInput(input)
+  return duration._tag === "Some" ? Duration.toMillis(duration.value) : NaN
+}
+
+/** Whether a behaviour is one of a definition. */
+export const checkBehaviour = (
+  definition: Model.Definition,
+  behaviour: Model.Behaviour
+): Effect.Effect<void, InvalidOption> =>
+  (behaviour as Model.Behaviour | null | undefined)?.definition === definition
+    ? Effect.void
+    : invalid(definition.name, "behaviour", `must be made by the behaviour function of ${definition.name}`)
+
+/** The time limit of a call, from its options. */
+export const checkTimeout = (
+  server: string,
+  options: { readonly timeout?: Duration.Input | undefined }
+): Effect.Effect<number, InvalidOption> => {
+  if (!Predicate.isObject(options)) return invalid(server, "timeout", `must be in an object, not ${show(options)}`)
+  const { timeout = CALL_TIMEOUT_DEFAULT } = options
+  const millis = millisOf(timeout)
+  return millis > 0 && millis <= CALL_TIMEOUT_LIMIT_MILLIS
+    ? Effect.succeed(millis)
+    : invalid(server, "timeout", `must be a duration above zero, at most 24 hours, not ${show(timeout)}`)
+}
+
+/** The tuid of one of many servers; the default is the server's name. */
+export const tuidOf = (server: string, which: Which | undefined): Effect.Effect<Tuple.Tuple, InvalidTuid> => {
+  const tuid = lenientTuidOf(server, which)
+  const problem = problemOfTuid(tuid)
+  return problem === undefined ? Effect.succeed(tuid) : Effect.fail(new InvalidTuid({ server, problem }))
+}
+
+/** The same, without a look at the tuid; what is no object names no server, the default one neither. */
+export const lenientTuidOf = (server: string, which: Which | undefined): Tuple.Tuple => {
+  if (which === undefined) return [server]
+  if (!Predicate.isObject(which)) return undefined as never
+  return which.tuid === undefined ? [server] : which.tuid as Tuple.Tuple
+}
+
+/** Throws a `TypeError` where an object of functions has none of some names. */
+export const checkHandlers = (server: string, what: string, tags: Iterable<string>, handlers: unknown): void => {
+  const given = Predicate.isObject(handlers) ? handlers : {}
+  const missing = [...tags].filter((tag) => !Predicate.isFunction(given[tag]))
+  if (missing.length > 0) throw new TypeError(`${server}: there is no ${what} for ${missing.join(", ")}`)
+}
