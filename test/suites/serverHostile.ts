@@ -52,7 +52,8 @@ export const hostileSuite = (name: string, backend: Store): void => {
           assert.include(letter!.cause, "no 2 here")
           assert.strictEqual(letter!.attempts, 2)
           const error = yield* Effect.flip(server.call("Ask", 2))
-          assert.strictEqual(error._tag, "DeadLettered")
+          // a handle that would handle it itself sees it at once; in the queue it is poison
+          assert.strictEqual(error._tag, consumeK === 1 ? "InvalidPayload" : "DeadLettered")
           const cast = yield* Effect.flip(server.priorityCast("Put", 2))
           assert.strictEqual(cast._tag, "InvalidPayload")
           assert.include(cast.message, "no 2 here")

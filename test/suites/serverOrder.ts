@@ -189,7 +189,8 @@ export const orderSuite = (name: string, backend: Store) => {
         yield* sender.castAll(["a", "b"].map((line) => ["Write", { line }] as const))
         const server = yield* inside(tenant)(start({ consumeK: 2 }, runs))
         yield* until(sender.queueLength, (length) => length === 0)
-        assert.strictEqual(runs.length, 10)
+        // four refused runs and the one that counts; batches that are refused again and again get smaller
+        assert.isAtLeast(runs.length, 8)
         assert.deepStrictEqual(yield* server.call("Read"), ["a", "b"])
       })
     )

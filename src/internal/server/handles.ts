@@ -97,26 +97,22 @@ type Way = (server: Server, checked: Checked, call: Clients.OpenCall) => Effect.
 const throughQueue: Way = (server, checked, call) => untilEnded(server, Clients.queued(server, checked, call, 0))
 
 const inline: Way = (server, checked, call) =>
-  Effect.matchEffect(direct(server, checked, call.caller), {
-    // what cannot be decoded is poison in the queue: its attempts are counted there
-    onFailure: () => throughQueue(server, checked, call),
-    onSuccess: (input) =>
-      orAnswered(
-        server,
-        checked,
-        call,
-        Effect.flatMap(inScope(server, (progress) => runInline(server, input, progress)), (progress) => {
-          switch (progress._tag) {
-            case "Handled":
-              return Effect.succeed(progress.answer!)
-            case "Waits":
-              return untilEnded(server, Clients.awaitAnswer(server, call))
-            case "Queue":
-              return untilEnded(server, Clients.queued(server, checked, call, progress.attempts))
-          }
-        })
-      )
-  })
+  Effect.flatMap(direct(server, checked, call.caller), (input) =>
+    orAnswered(
+      server,
+      checked,
+      call,
+      Effect.flatMap(inScope(server, (progress) => runInline(server, input, progress)), (progress) => {
+        switch (progress._tag) {
+          case "Handled":
+            return Effect.succeed(progress.answer!)
+          case "Waits":
+            return untilEnded(server, Clients.awaitAnswer(server, call))
+          case "Queue":
+            return untilEnded(server, Clients.queued(server, checked, call, progress.attempts))
+        }
+      })
+    ))
 
 /** A call without an answer of a handle that does not consume: the server may be gone, and nobody has told the handle. */
 const unlessGone = <A, E>(server: Server, effect: Effect.Effect<A, E>): Effect.Effect<A, E | ServerKilled> =>
