@@ -5,7 +5,7 @@ import { SqliteBackend, Tenant, Transaction } from "effect-dgen"
 import { type ChildProcess, fork } from "node:child_process"
 import * as path from "node:path"
 import type { Section } from "./journalChild.ts"
-import { check, Journal, makeTold, send } from "./simulation/journal.ts"
+import { check, Journal, makeTold, send } from "./soak/journal.ts"
 import { temporaryFolder } from "./temporary.ts"
 
 const KILLS = 16

@@ -42,7 +42,6 @@ const apart = (title: string, mine: Partial<State>, fresh: Partial<State>) =>
 describe("go together:", () => {
   together("nothing and something", {}, { title: "fresh" }, { title: "fresh" })
   together("something and nothing", { title: "mine" }, {}, { title: "mine" })
-  together("the same change", { title: "both" }, { title: "both" }, { title: "both" })
   together("two fields", { title: "mine" }, { note: "fresh" }, { title: "mine", note: "fresh" })
   together("two fields of a class", { place: new Place({ x: 5, y: 1 }) }, { place: new Place({ x: 1, y: 6 }) }, {
     place: new Place({ x: 5, y: 6 })
@@ -69,6 +68,10 @@ describe("go together:", () => {
 
 describe("do not go together:", () => {
   apart("two values of a field", { title: "mine" }, { title: "fresh" })
+  apart("the same value from both, of which each may have counted one more", { counts: { a: 2, b: 2 } }, {
+    counts: { a: 2, b: 2 }
+  })
+  apart("one removal by both", { counts: { a: 1 } }, { counts: { a: 1 } })
   apart("two parts of a term", { point: { x: 2, y: 1 } }, { point: { x: 1, y: 2 } })
   apart("two values of an item", { items: [{ id: "one", n: 10 }, ...base.items.slice(1)] }, {
     items: [{ id: "one", n: 11 }, ...base.items.slice(1)]

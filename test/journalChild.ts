@@ -4,7 +4,7 @@
  */
 import { Effect, Logger } from "effect"
 import * as SqliteBackend from "../src/SqliteBackend.ts"
-import { makeTold, serve } from "./simulation/journal.ts"
+import { makeTold, serve } from "./soak/journal.ts"
 
 /** What a child tells. */
 export interface Section {

@@ -25,6 +25,9 @@ const SLOT_REFRESH_MILLIS = 10 * 60_000
 
 const CREATE_TRIES = 100
 
+/** A store that is away is asked again after so long: with the tries, for ten seconds. */
+const CREATE_PAUSE_MILLIS = 100
+
 /** One slot: a key of this process in the tenant. */
 export class Slot {
   readonly key: Uint8Array
@@ -110,11 +113,15 @@ const create = ({ backend, presence }: Target, slot: Slot, nowMillis: number): E
     writeConflicts: rows.map(({ key }) => Keys.single(key)),
     watches: []
   }
+  const attempt = Effect.flatMap(
+    backend.begin,
+    (driver) =>
+      Effect.ensuring(driver.commit(request, () => presence?.marked(nowMillis)), Effect.sync(() => driver.close()))
+  )
   return Effect.retry(
-    Effect.flatMap(
-      backend.begin,
-      (driver) =>
-        Effect.ensuring(driver.commit(request, () => presence?.marked(nowMillis)), Effect.sync(() => driver.close()))
+    Effect.tapError(
+      attempt,
+      (error) => error.reason._tag === "Unavailable" ? Effect.sleep(CREATE_PAUSE_MILLIS) : Effect.void
     ),
     { times: CREATE_TRIES, while: (error) => error.isRetryable || error.isMaybeCommitted }
   )

@@ -3,11 +3,12 @@
  * the commit that finishes it, and what must hold whatever went wrong.
  */
 import { Effect, Layer, Schema } from "effect"
-import { BackendError, Jobs, Tenant, Transaction, Tuple } from "effect-dgen"
+import { Jobs, Tenant, Transaction, Tuple } from "effect-dgen"
 import type { World } from "../../src/testing/Simulation.ts"
+import { again } from "./again.ts"
 
 const Work = Jobs.make("work", {
-  data: Schema.Struct({ millis: Schema.Number }),
+  data: Schema.Struct({ millis: Schema.Number, holder: Schema.String }),
   timeout: "2 seconds",
   maxRunning: 6,
   maxRunningPerKey: 2
@@ -21,25 +22,59 @@ export interface Known {
   readonly added: Set<string>
   /** Jobs whose end a subscriber saw. */
   readonly seen: Set<string>
+  /** The last attempt of each job that began. */
+  readonly attempts: Map<string, number>
+  /** What holders saw. */
+  readonly problems: Array<string>
+  runs: number
 }
 
-export const makeKnown = (): Known => ({ added: new Set(), seen: new Set() })
+export const makeKnown = (): Known => ({
+  added: new Set(),
+  seen: new Set(),
+  attempts: new Map(),
+  problems: [],
+  runs: 0
+})
 
 /** How often a job was finished: written by whoever finishes it, in the same commit. */
 const finishes = (id: string) => ["finishes", id]
 
-const Worker = Work.workerLayer((job) =>
-  Effect.gen(function*() {
-    yield* Effect.sleep(job.data.millis)
-    if (job.data.millis % 7 === 0 && job.attempt === 1) return yield* Effect.fail("the first attempt fails")
-    yield* Tenant.transact(Effect.andThen(Work.finish(job), Transaction.add(finishes(job.id as string), 1)))
-  }), { concurrency: 4, grace: "1 second" })
+/** A first attempt that fails. */
+const isFlawed = (millis: number, attempt: number): boolean => millis % 7 === 0 && attempt === 1
+
+/**
+ * A holder writes its name into the job; whoever writes for the job later, and finds another name, wrote without the
+ * job's lock.
+ */
+const workerOf = (known: Known) =>
+  Work.workerLayer((job) =>
+    Effect.gen(function*() {
+      const id = job.id as string
+      const { millis } = job.data
+      const holder = `run ${++known.runs}`
+      known.attempts.set(id, Math.max(known.attempts.get(id) ?? 0, job.attempt))
+      yield* Tenant.transact(Work.update(job, { millis, holder }))
+      yield* Effect.sleep(millis)
+      if (isFlawed(millis, job.attempt)) return yield* Effect.fail("the first attempt fails")
+      const finish = Effect.gen(function*() {
+        const found = yield* Work.getData(id)
+        yield* Work.finish(job)
+        yield* Transaction.add(finishes(id), 1)
+        if (found.holder !== holder) known.problems.push(`${holder} finished ${id}, which ${found.holder} holds`)
+      })
+      yield* Tenant.transact(finish)
+    }), { concurrency: 4, grace: "1 second" })
 
 /** One life of a worker. */
-export const work = Layer.launch(Worker).pipe(
-  Effect.retry({ while: BackendError.isBackendError }),
-  Effect.provide(tenant)
-)
+export const work = (known: Known) =>
+  Layer.launch(workerOf(known)).pipe(
+    Effect.retry(again),
+    Effect.provide(tenant)
+  )
+
+/** Longer than any run takes: what is not done by then never will be. */
+const PATIENCE_MILLIS = 60 * 60_000
 
 /** One life of a creator: adds jobs, one after another, and waits for every third. */
 export const create = (known: Known, name: string, count: number) =>
@@ -47,7 +82,7 @@ export const create = (known: Known, name: string, count: number) =>
     for (let i = 0; i < count; i++) {
       const id = `${name}-${i}`
       const millis = (i * 389 + name.charCodeAt(0) * 131) % 5_000
-      const add = Work.add(id, { millis }, { key: i % 3, priority: i % 2, delay: millis / 2 })
+      const add = Work.add(id, { millis, holder: "" }, { key: i % 3, priority: i % 2, delay: millis / 2 })
       yield* Effect.orDie(
         Effect.retry(Tenant.transact(Effect.catchTag(add, "JobExists", () => Effect.void)), { times: 50 })
       )
@@ -62,13 +97,15 @@ export const create = (known: Known, name: string, count: number) =>
   }).pipe(Effect.provide(tenant))
 
 /** What the store holds once all that was added is done. */
-export const settle = (world: World) =>
+export const settle = (world: World, known: Known) =>
   Effect.gen(function*() {
     yield* world.calm
-    yield* world.spawn("last worker", work)
+    yield* world.spawn("last worker", work(known))
     return yield* Effect.gen(function*() {
       const isDone = Effect.map(Tenant.transact(Work.counts), ({ pending, running }) => pending + running === 0)
-      while (!(yield* isDone)) yield* Effect.sleep("10 seconds")
+      for (let waited = 0; waited < PATIENCE_MILLIS && !(yield* isDone); waited += 10_000) {
+        yield* Effect.sleep("10 seconds")
+      }
       const jobs = (yield* Tenant.transact(Work.list({ limit: 1_000 }))).jobs
       const done = yield* Tenant.transact(Transaction.getRange(["finishes"]))
       const rows = yield* Tenant.transact(
@@ -89,9 +126,19 @@ export const settle = (world: World) =>
     }).pipe(Effect.provide(tenant))
   })
 
-/** What does not hold, in words; nothing when all does. */
-export const check = (known: Known, found: Effect.Success<ReturnType<typeof settle>>): ReadonlyArray<string> => {
-  const problems: Array<string> = []
+/**
+ * What does not hold, in words; nothing when all does. Where everybody gives signs of life in time, no job is taken from
+ * its holder.
+ */
+export const check = (
+  known: Known,
+  found: Effect.Success<ReturnType<typeof settle>>,
+  isSteady: boolean
+): ReadonlyArray<string> => {
+  const problems = [...known.problems]
+  for (const [id, attempt] of isSteady ? known.attempts : []) {
+    if (attempt > 2) problems.push(`${id} needed ${attempt} attempts, though nobody was silent`)
+  }
   const states = new Map(found.states)
   const finished = new Map(found.finishes)
   for (const id of known.added) {

@@ -1,8 +1,15 @@
 /** What is simulated: each scenario runs from a seed and says what does not hold. */
 import { Effect } from "effect"
-import { allFaults, type Faults, run, type SimulationStuck } from "../../src/testing/Simulation.ts"
+import type { Backend } from "effect-dgen"
+import type * as Scope from "effect/Scope"
+import { allFaults, type Faults, run, type SimulationStuck, type World } from "../../src/testing/Simulation.ts"
+import * as Callers from "./callers.ts"
+import * as Contention from "./contention.ts"
 import * as Jobs from "./jobs.ts"
-import { check, makeTold, send, serve, settle } from "./journal.ts"
+import * as Journal from "./journal.ts"
+import * as Kill from "./kill.ts"
+import * as Linear from "./linear.ts"
+import * as Poison from "./poison.ts"
 
 /** How one seed of a scenario went. */
 export interface Outcome {
@@ -19,50 +26,182 @@ export interface Scenario {
 
 const died = (history: ReadonlyArray<string>): boolean => history.some((line) => / dies | killed/.test(line))
 
-const journal = (name: string, faults: Faults): Scenario => ({
-  name,
+/** A scenario: each seed has what it is told anew, a program, and what must hold of both. */
+const scenario = <Told, A, E>(options: {
+  readonly name: string
+  readonly faults: Faults
+  readonly told: () => Told
+  readonly program: (world: World, told: Told) => Effect.Effect<A, E, Backend.Backend | Scope.Scope>
+  readonly check: (told: Told, found: A, died: boolean) => ReadonlyArray<string>
+}): Scenario => ({
+  name: options.name,
   run: (seed) => {
-    const told = makeTold()
-    return run({ seed, faults }, (world) =>
-      Effect.gen(function*() {
-        yield* world.spawn("server one", serve(told, { lockTimeout: "5 seconds", consumeK: 1 }), { restart: true })
-        yield* world.spawn("server two", serve(told, { lockTimeout: "5 seconds", consumeK: 7 }), { restart: true })
-        const senders = yield* Effect.forEach(["a", "b", "c"], (sender) => world.spawn(sender, send(told, sender, 20)))
-        yield* Effect.forEach(senders, (sender) => sender.exit)
-        return yield* settle(world, told)
-      })).pipe(
-        Effect.mapError((error) => error as SimulationStuck | Error),
-        Effect.map((result) => ({ ...result, problems: check(told, result.value, died(result.history)) }))
-      )
+    const told = options.told()
+    return run({ seed, faults: options.faults }, (world) => options.program(world, told)).pipe(
+      Effect.mapError((error) => error as SimulationStuck | Error),
+      Effect.map((result) => ({ ...result, problems: options.check(told, result.value, died(result.history)) }))
+    )
   }
 })
 
-/** Deaths come with an end to some checks: the scenario without them holds actions to exactly once. */
-const { death: _, ...survivable } = allFaults
+/** Deaths come with an end to some checks: scenarios without them hold actions to exactly once. */
+const { death: _death, ...survivable } = allFaults
 
-const jobs = (name: string, faults: Faults): Scenario => ({
-  name,
-  run: (seed) => {
-    const known = Jobs.makeKnown()
-    return run({ seed, faults }, (world) =>
-      Effect.gen(function*() {
-        yield* world.spawn("worker one", Jobs.work, { restart: true })
-        yield* world.spawn("worker two", Jobs.work, { restart: true })
-        const creators = yield* Effect.forEach(
-          ["a", "b"],
-          (creator) => world.spawn(creator, Jobs.create(known, creator, 15), { restart: true })
+/** The store fails, and all processes go on in time. */
+const { pause: _pause, ...lively } = survivable
+
+/** Every commit's fate is known, and everybody goes on in time. */
+const { commitUnknown: _unknown, ...known } = lively
+
+const RESTART = { restart: true }
+
+const awaitAll = (world: World, programs: Record<string, Parameters<World["spawn"]>[1]>, restart = false) =>
+  Effect.gen(function*() {
+    const processes = yield* Effect.forEach(
+      Object.entries(programs),
+      ([name, program]) => world.spawn(name, program, { restart })
+    )
+    yield* Effect.forEach(processes, (process) => process.exit)
+    return processes
+  })
+
+const journal = (name: string, faults: Faults): Scenario =>
+  scenario({
+    name,
+    faults,
+    told: Journal.makeTold,
+    check: Journal.check,
+    program: Effect.fnUntraced(function*(world, told) {
+      const lockTimeout = "5 seconds"
+      yield* world.spawn("server one", Journal.serve(told, { lockTimeout, consumeK: 1 }), RESTART)
+      yield* world.spawn("server two", Journal.serve(told, { lockTimeout, consumeK: 7 }), RESTART)
+      yield* awaitAll(world, {
+        a: Journal.send(told, "a", 18),
+        b: Journal.send(told, "b", 18),
+        c: Journal.send(told, "c", 18)
+      })
+      return yield* Journal.settle(world, told)
+    })
+  })
+
+const poison = (name: string, faults: Faults): Scenario =>
+  scenario({
+    name,
+    faults,
+    told: Poison.makeTold,
+    check: Poison.check,
+    program: Effect.fnUntraced(function*(world, told) {
+      yield* world.spawn("server one", Poison.serve(told, 1), RESTART)
+      yield* world.spawn("server two", Poison.serve(told, 7), RESTART)
+      yield* awaitAll(world, { a: Poison.send(told, "a", 12), b: Poison.send(told, "b", 12) })
+      return yield* Poison.settle(world, told)
+    })
+  })
+
+const callers = (name: string, faults: Faults, all: boolean): Scenario =>
+  scenario({
+    name,
+    faults,
+    told: Callers.makeTold,
+    program: Effect.fnUntraced(function*(world, told) {
+      const servers = [
+        yield* world.spawn("server one", Callers.serve(1), RESTART),
+        yield* world.spawn("server two", Callers.serve(7), RESTART)
+      ]
+      const dying = all ? [] : [yield* world.spawn("dying", Callers.call(told, "dying", 20))]
+      const calling = awaitAll(world, { a: Callers.call(told, "a", 15), b: Callers.call(told, "b", 15) })
+      const killing = Effect.andThen(Effect.sleep("4 seconds"), Effect.forEach(dying, (process) => process.kill))
+      const [ended] = yield* Effect.all([calling, killing], { concurrency: "unbounded" })
+      return yield* Callers.settle(world, [...servers, ...ended])
+    }),
+    check: (told: Callers.Told, found: Effect.Success<ReturnType<typeof Callers.settle>>) =>
+      Callers.check(told, found, { all })
+  })
+
+const kill = (name: string, faults: Faults): Scenario =>
+  scenario({
+    name,
+    faults,
+    told: Kill.makeTold,
+    check: Kill.check,
+    program: Effect.fnUntraced(function*(world, told) {
+      yield* world.spawn("server one", Kill.serve(told, { consumeK: 1 }))
+      yield* world.spawn("server two", Kill.serve(told, { consumeK: 5 }))
+      // whoever starts it later would begin its second life
+      while (told.started < 2) yield* Effect.sleep("1 second")
+      yield* awaitAll(world, { a: Kill.use(told), b: Kill.use(told), killer: Kill.end(told) })
+      return yield* Kill.settle(world)
+    })
+  })
+
+const linear = (name: string, faults: Faults): Scenario =>
+  scenario({
+    name,
+    faults,
+    told: Linear.makeTold,
+    check: Linear.check,
+    program: Effect.fnUntraced(function*(world, told) {
+      yield* world.spawn("server one", Linear.serve(told, 1, 1))
+      yield* world.spawn("server two", Linear.serve(told, 4, undefined), RESTART)
+      yield* awaitAll(world, { a: Linear.send(told, 2), b: Linear.send(told, 3) })
+      yield* Effect.sleep("1 minute")
+    })
+  })
+
+/** Nothing fails, but reads and commits take their time, and overlap. */
+const slow: Faults = { slowCommit: 0.3, slowRead: 0.2, lostWatch: 0.1, spuriousWatch: 0.2 }
+
+const contention = (name: string): Scenario =>
+  scenario({
+    name,
+    faults: slow,
+    told: () => ({ conflicts: new Map() as Contention.Conflicts, journal: Journal.makeTold() }),
+    check: (told) => Contention.check(told.conflicts),
+    program: Effect.fnUntraced(function*(world, told) {
+      const { conflicts } = told
+      const consumer = Contention.counted(conflicts, "the consumer", Contention.consume(told.journal))
+      yield* world.spawn("consumer", consumer)
+      // who makes a directory, or a server, has others to conflict with
+      yield* Effect.sleep("1 minute")
+      conflicts.clear()
+      yield* awaitAll(
+        world,
+        Object.fromEntries(
+          ["a", "b", "c"].map((name) => [
+            name,
+            Contention.counted(conflicts, `sender ${name}`, Contention.push(name, 15))
+          ])
         )
-        yield* Effect.forEach(creators, (creator) => creator.exit)
-        return yield* Jobs.settle(world)
-      })).pipe(
-        Effect.mapError((error) => error as SimulationStuck | Error),
-        Effect.map((result) => ({ ...result, problems: Jobs.check(known, result.value) }))
       )
-  }
-})
+      yield* Effect.sleep("1 minute")
+    })
+  })
+
+const jobs = (name: string, faults: Faults, isSteady: boolean): Scenario =>
+  scenario({
+    name,
+    faults,
+    told: Jobs.makeKnown,
+    program: Effect.fnUntraced(function*(world, told) {
+      yield* world.spawn("worker one", Jobs.work(told), RESTART)
+      yield* world.spawn("worker two", Jobs.work(told), RESTART)
+      yield* awaitAll(world, { a: Jobs.create(told, "a", 10), b: Jobs.create(told, "b", 10) }, true)
+      return yield* Jobs.settle(world, told)
+    }),
+    check: (told: Jobs.Known, found: Effect.Success<ReturnType<typeof Jobs.settle>>) =>
+      Jobs.check(told, found, isSteady)
+  })
 
 export const scenarios: ReadonlyArray<Scenario> = [
   journal("all", allFaults),
   journal("survivors", survivable),
-  jobs("jobs", allFaults)
+  poison("poison", allFaults),
+  poison("poison-survivors", survivable),
+  callers("callers", { ...lively, death: 0.001 }, false),
+  callers("patience", known, true),
+  kill("kill", lively),
+  linear("linear", allFaults),
+  contention("contention"),
+  jobs("jobs", allFaults, false),
+  jobs("jobs-steady", { conflict: 0.05, commitUnknown: 0.03, lostWatch: 0.1, spuriousWatch: 0.1 }, true)
 ]

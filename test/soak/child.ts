@@ -5,7 +5,7 @@
 import { Effect, Logger } from "effect"
 import { SqliteBackend } from "effect-dgen"
 import { flushCompileCache } from "node:module"
-import { send, serve, type Told } from "../simulation/journal.ts"
+import { send, serve, type Told } from "./journal.ts"
 import { LOCK_TIMEOUT, type News, type Order, serverOptions } from "./protocol.ts"
 
 /** More than any life is long enough for. */

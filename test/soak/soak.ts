@@ -17,7 +17,7 @@ import * as path from "node:path"
 import * as Heads from "../../src/internal/server/head.ts"
 import { ServerKeys } from "../../src/internal/server/layout.ts"
 import { SeededRandom } from "../../src/internal/simulation/random.ts"
-import { check, Journal, makeTold, send, serve, type Told } from "../simulation/journal.ts"
+import { check, Journal, makeTold, send, serve, type Told } from "./journal.ts"
 import { LOCK_TIMEOUT, type News, type Order, type Role } from "./protocol.ts"
 
 /** Two kinds of servers, senders alone, and processes that call their own server. */

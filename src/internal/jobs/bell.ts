@@ -6,9 +6,13 @@
  *
  * 1. Who listens says what it has seen of the key. It is woken when the key holds something else, by a commit of this
  *    process at once, by the store's watch otherwise: a change between its look and its listening is not missed.
- * 2. A wake-up is a hint. When the store fails all are woken: each meets the failure itself.
+ * 2. Who has seen something else than the look that armed the watch has seen it earlier or later: the fiber looks again.
+ *    To wake them at once would let them look without a pause for as long as a lost watch is waited for.
+ * 3. A wake-up is a hint. When the store fails all are woken: each meets the failure itself.
  */
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Latch from "effect/Latch"
 import type * as Scope from "effect/Scope"
 import type { BackendError } from "../../BackendError.ts"
@@ -41,7 +45,7 @@ export class Bell {
   readonly #listeners = new Set<Listener>()
   readonly #needed = Latch.makeUnsafe(false)
   /** What the key held when the watch was armed that the fiber waits for now. */
-  #armed: string | undefined
+  #armed: { readonly value: string; readonly stale: Deferred.Deferred<void> } | undefined
   #stopSignals: (() => void) | undefined
   #isStarted = false
   #epoch = 0
@@ -63,13 +67,15 @@ export class Bell {
     return Effect.andThen(
       this.#start,
       Effect.callback<void>((resume) => {
-        // whoever looked before the armed look has missed what that one saw, or before others were woken (1)
-        const hasMissed = this.#epoch !== seen.epoch || (this.#armed !== undefined && this.#armed !== seen.value)
-        if (hasMissed) return resume(Effect.void)
+        // whoever looked before others were woken has missed that (1)
+        if (this.#epoch !== seen.epoch) return resume(Effect.void)
         const listener: Listener = { seen, wake: () => resume(Effect.void) }
         this.#listeners.add(listener)
         this.#stopSignals ??= this.#target.backend.signals.listen(Keys.toText(this.#key), () => this.wakeAll())
         this.#needed.openUnsafe()
+        if (this.#armed !== undefined && this.#armed.value !== seen.value) {
+          Deferred.doneUnsafe(this.#armed.stale, Exit.void)
+        }
         return Effect.sync(() => this.#drop(listener))
       })
     )
@@ -129,9 +135,10 @@ export class Bell {
         watch.cancel()
         return Effect.void
       }
-      this.#armed = text
+      const stale = Deferred.makeUnsafe<void>()
+      this.#armed = { value: text, stale }
       return Effect.ensuring(
-        raceWatch(this.#target, watch, []),
+        raceWatch(this.#target, watch, [Deferred.await(stale)]),
         Effect.sync(() => {
           this.#armed = undefined
         })

@@ -66,9 +66,10 @@ export const withCall = <A, E>(
   { keys, tenant }: Located,
   use: (call: OpenCall) => Effect.Effect<A, E>
 ): Effect.Effect<A, E> =>
-  Effect.flatMap(Clock.currentTimeMillis, (millis) => {
+  Effect.flatMap(Clock.currentTimeMillis, (now) => {
     const { answer, end, id } = tenant.calls.open()
-    const caller = { instance: tenant.instance, id, millis }
+    // a test's clock may show fractions, and an envelope holds whole milliseconds
+    const caller = { instance: tenant.instance, id, millis: Math.floor(now) }
     return Effect.onExit(use({ caller, answer }), (exit) => {
       end()
       return Exit.isSuccess(exit) ? Effect.void : Effect.ignore(forget(tenant, keys, caller))

@@ -75,8 +75,9 @@ export class Turns {
   }
 
   get clock(): Clock.Clock {
-    const millis = () => this.#time.nowMillis + this.skewMillis
-    const nanos = () => BigInt(Math.round(millis() * 1_000)) * 1_000n
+    // a clock shows whole milliseconds, whatever was slept
+    const millis = () => Math.floor(this.#time.nowMillis + this.skewMillis)
+    const nanos = () => BigInt(Math.round((this.#time.nowMillis + this.skewMillis) * 1_000)) * 1_000n
     const monotonic = () => BigInt(Math.round((this.#time.nowMillis - EPOCH_MILLIS) * 1_000)) * 1_000n
     return {
       currentTimeMillisUnsafe: millis,

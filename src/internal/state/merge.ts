@@ -1,7 +1,7 @@
 /**
  * What two changes of one state come to together, entry by entry (rule R20): the entries of assigns, the items of
  * components by their ids, and the order of such a list as one entry. A term is one entry. Where both changed one entry
- * there is no answer.
+ * there is no answer, also when both made the same of it: two who count to 6 from 5 have counted to 7.
  */
 import * as Equal from "effect/Equal"
 import * as Option from "effect/Option"
@@ -20,7 +20,7 @@ export const merge = (
   path: Path
 ): Option.Option<unknown> => {
   if (isSame(base, mine)) return Option.some(fresh)
-  if (isSame(base, fresh) || isSame(mine, fresh)) return Option.some(mine)
+  if (isSame(base, fresh)) return Option.some(mine)
   if (plan === undefined || [base, mine, fresh].includes(MISSING)) return Option.none()
   const target = planFor(plan, fresh)
   if (planFor(plan, base) !== target || planFor(plan, mine) !== target) return Option.none()
