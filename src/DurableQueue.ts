@@ -190,7 +190,8 @@ export {
 
 /**
  * The first dead letters, at most `limit` (1 to 1,000, default 100), in the order in which they died, after the one with
- * the id `after` if it is given. By snapshot: looking conflicts with nobody.
+ * the id `after` if it is given. By snapshot: looking conflicts with nobody. A limit or an `after` that is none fails the
+ * transaction with `InvalidArgument`. A row that cannot be read is listed too, with its bytes, so that it can be deleted.
  *
  * **Example** (A message that cannot be handled)
  *

@@ -46,10 +46,10 @@ const readMillis = (bytes: Uint8Array): number =>
 export const beatKey = (tenant: Uint8Array, instance: Uint8Array): Uint8Array =>
   Tuple.pack(["beat"], processPrefix(tenant, instance))
 
-/** The layer that a key belongs to; `undefined` for a key that none has. */
+/** The layer that a key belongs to; `undefined` for a key that none has, or whose sign of life would not fit a key. */
 const instanceOf = (key: Uint8Array, offset: number): Uint8Array | undefined => {
   const [, instance] = Result.getOrElse(Tuple.unpackResult(key, offset), () => [])
-  return instance instanceof Uint8Array && instance.length === INSTANCE_BYTES ? instance : undefined
+  return instance instanceof Uint8Array && instance.length <= INSTANCE_BYTES ? instance : undefined
 }
 
 /** A layer's presence in its tenant. */

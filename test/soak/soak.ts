@@ -234,6 +234,9 @@ const leftOver = Effect.map(
     )
 )
 
+const shown = (key: Tuple.Tuple): string =>
+  key.map((part) => part instanceof Uint8Array ? Buffer.from(part).toString("hex") : String(part)).join(" ")
+
 /** Whether nothing is queued, no lock is held, and no message of a broken lock waits. */
 const isAtRest = Effect.gen(function*() {
   const { prefix } = yield* Tenant.Tenant
@@ -290,7 +293,7 @@ const inspect = (processes: Processes): Effect.Effect<Report, unknown, Backend.B
       problems.push(`${kills} kills, and ${counts.acknowledged} messages: nothing was tested`)
     }
     if (length !== 0) problems.push(`the queue is empty, and its length is ${length}`)
-    for (const key of (yield* remains).slice(0, 5)) problems.push(`a key without an owner: ${JSON.stringify(key)}`)
+    for (const key of (yield* remains).slice(0, 5)) problems.push(`a key without an owner: ${shown(key)}`)
     return { ...counts, applied: state.entries.length, problems }
   })
 
