@@ -208,6 +208,23 @@ describe("SqliteBackend errors", () => {
       fs.chmodSync(dir, 0o755)
     }))
 
+  it.effect("refuses to make a file in a folder that it may not write", () =>
+    Effect.gen(function*() {
+      const { dir, filename } = place("readonly folder")
+      fs.chmodSync(folder, 0o755)
+      fs.chmodSync(dir, 0o555)
+      const user = process.getuid!()
+      // permissions do not bind the superuser
+      if (user === 0) process.seteuid!(65_534)
+      const { reason } = yield* Effect.ensuring(
+        refusal(filename),
+        Effect.sync(() => user === 0 && process.seteuid!(0))
+      )
+      assert.strictEqual(reason._tag, "ReadOnly")
+      assert.deepStrictEqual(snapshot(dir), {})
+      fs.chmodSync(dir, 0o755)
+    }))
+
   it.live("reports damage where it reads it, and does not make it worse", () =>
     Effect.gen(function*() {
       const { filename } = place("damaged")

@@ -48,7 +48,7 @@ export const checkValue = (state: TransactionState, operation: string, value: un
   value instanceof Uint8Array ? new Uint8Array(value) : refused(state, operation, "the value must be a Uint8Array")
 
 /** The options of a read, with their defaults. */
-export interface ReadOptions {
+interface ReadOptions {
   readonly limit: number
   readonly reverse: boolean
   readonly snapshot: boolean

@@ -67,11 +67,14 @@ export const toBackendError = (filename: string, cause: unknown): BackendError.B
     case SQLITE_IOERR:
       return wrap(new BackendError.Unavailable(fields("reading or writing the file failed: look at its disk")))
     case SQLITE_CANTOPEN:
+      if (isReadOnly(filename)) {
+        return wrap(new BackendError.ReadOnly(fields("the folder cannot be written: give the process write access")))
+      }
       return wrap(
         new BackendError.InvalidArgument(fields("the file cannot be opened: its folder must exist and be writable"))
       )
   }
-  if (code === "EROFS" || code === "EACCES" || code === "EPERM") {
+  if (READ_ONLY_CODES.has(code)) {
     return wrap(new BackendError.ReadOnly(fields("the file cannot be written: give the process write access")))
   }
   if (code === "EISDIR" || code === "ENOTDIR") {
@@ -82,6 +85,22 @@ export const toBackendError = (filename: string, cause: unknown): BackendError.B
   }
   if (code === "ERR_OUT_OF_RANGE") return damaged(filename, "holds a number that is none of ours")
   return wrap(new BackendError.Unavailable(fields("the store failed")))
+}
+
+const READ_ONLY_CODES: ReadonlySet<string | undefined> = new Set(["EROFS", "EACCES", "EPERM"])
+
+const codeOf = (cause: unknown): string | undefined => (cause as { readonly code?: string }).code
+
+/** SQLite does not say why it cannot open a file: whether the file system takes one. */
+const isReadOnly = (filename: string): boolean => {
+  try {
+    const isNew = !fs.existsSync(filename)
+    fs.closeSync(fs.openSync(filename, isNew ? "wx" : "r+"))
+    if (isNew) fs.unlinkSync(filename)
+    return false
+  } catch (cause) {
+    return READ_ONLY_CODES.has(codeOf(cause))
+  }
 }
 
 const foreign = (filename: string, what: string) =>
@@ -111,7 +130,7 @@ const readHeader = (filename: string): { readonly header: Buffer; readonly size:
       fs.closeSync(fd)
     }
   } catch (cause) {
-    if ((cause as { readonly code?: string }).code === "ENOENT") return undefined
+    if (codeOf(cause) === "ENOENT") return undefined
     throw cause
   }
 }

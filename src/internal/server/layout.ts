@@ -59,7 +59,7 @@ export class ServerKeys implements QueueKeys {
 }
 
 /** The longest packed tuid: it leaves room in a key for the names of a state's entries. */
-export const TUID_LIMIT_BYTES = 9_000
+const TUID_LIMIT_BYTES = 9_000
 
 /** What is wrong with a tuid, if it is none. */
 export const problemOfTuid = (tuid: unknown): string | undefined => {
