@@ -2,6 +2,7 @@
 import { assert, describe } from "@effect/vitest"
 import { Effect, Fiber, Schema, SchemaGetter } from "effect"
 import { DgenServer, DurableQueue, Tenant } from "effect-dgen"
+import { type Run, startMill } from "./mill.ts"
 import { failureOf, fast, type Store, testsOf } from "./serverSupport.ts"
 
 /** A number, unless it is one of those that its schema throws at. */
@@ -86,6 +87,20 @@ export const hostileSuite = (name: string, backend: Store): void => {
         Effect.gen(function*() {
           const server = yield* startBlunt({ consumeK })
           assert.strictEqual((yield* Effect.flip(server.call("Leave")))._tag, "ServerStopped")
+        })
+      )
+    }
+    for (const consumeK of [1, 10]) {
+      live(
+        `a call that is too large, or no text, is refused whether it would run inline or not (consumeK ${consumeK})`,
+        Effect.gen(function*() {
+          const runs: Array<Run> = []
+          const server = yield* startMill({ consumeK }, runs)
+          const large = yield* Effect.flip(server.call("Ask", { item: "x".repeat(6_000_000), does: "" }))
+          assert.strictEqual(large._tag, "PayloadTooLarge")
+          const torn = yield* Effect.flip(server.call("Ask", { item: "\ud800", does: "" }))
+          assert.strictEqual(torn._tag, "InvalidPayload")
+          assert.deepStrictEqual(runs, [])
         })
       )
     }

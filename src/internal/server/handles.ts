@@ -19,7 +19,7 @@ import * as Clients from "./client.ts"
 import { CallTimeout, InvalidPayload, ServerKilled, type ServerStopped } from "./errors.ts"
 import { type Direct, type Progress, runInline, runPriority } from "./immediate.ts"
 import { kill } from "./kill.ts"
-import { check, type Checked } from "./messages.ts"
+import { check, type Checked, type Sent, toBytes } from "./messages.ts"
 import type { Client, Kind, Running } from "./model.ts"
 import { endError, gone, isEnded, RunsIn, type Server, stop } from "./server.ts"
 
@@ -96,8 +96,13 @@ type Way = (server: Server, checked: Checked, call: Clients.OpenCall) => Effect.
 
 const throughQueue: Way = (server, checked, call) => untilEnded(server, Clients.queued(server, checked, call, 0))
 
-const inline: Way = (server, checked, call) =>
-  Effect.flatMap(direct(server, checked, call.caller), (input) =>
+const UNSENT: Sent = { trace: undefined, millis: 0 }
+
+const inline: Way = (server, checked, call) => {
+  // what the queue would not take is refused here too: whether a call runs inline is nobody's concern
+  const fits = toBytes(server.definition, checked, call.caller, UNSENT)
+  if (Result.isFailure(fits)) return Effect.fail(fits.failure)
+  return Effect.flatMap(direct(server, checked, call.caller), (input) =>
     orAnswered(
       server,
       checked,
@@ -113,6 +118,7 @@ const inline: Way = (server, checked, call) =>
         }
       })
     ))
+}
 
 /** A call without an answer of a handle that does not consume: the server may be gone, and nobody has told the handle. */
 const unlessGone = <A, E>(server: Server, effect: Effect.Effect<A, E>): Effect.Effect<A, E | ServerKilled> =>
