@@ -37,7 +37,7 @@ export default defineConfig({
   test: {
     include: ["test/**/*.test.ts"],
     maxWorkers: 2,
-    testTimeout: 30_000,
+    testTimeout: 120_000,
     retry: 0,
     reporters: report === undefined ? ["default", skipped] : ["default", ["json", { outputFile: report }], skipped]
   }

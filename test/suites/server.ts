@@ -317,6 +317,16 @@ export const suite = (name: string, backend: Layer.Layer<Backend.Backend, Backen
           const server = yield* start({ consume: false })
           const error = yield* Effect.flip(server.cast("Record", { item: "x".repeat(6_000_000) }))
           assert.strictEqual(error._tag, "PayloadTooLarge")
+          // each would fit alone, and together they do not fit a transaction
+          const large = ["Record", { item: "x".repeat(3_000_000) }] as const
+          for (const messages of [[large, large, large, large], Array(30_000).fill(["Record", { item: "x" }])]) {
+            const together = yield* Effect.flip(server.castAll(messages))
+            assert.strictEqual(together._tag, "PayloadTooLarge")
+            assert.strictEqual(
+              yield* Effect.flip(Tenant.transact(Ledger.castAllTx(messages))).pipe(Effect.map((e) => e._tag)),
+              "PayloadTooLarge"
+            )
+          }
           yield* nothingWritten
         })
       )

@@ -8,7 +8,7 @@ import * as Keys from "../keys.ts"
 import type { TransactionState } from "../transactionState.ts"
 
 /** A piece of a long byte string: below a value's limit, with room for a header. */
-const PIECE_BYTES = 90_000
+export const PIECE_BYTES = 90_000
 
 /** More than a transaction can write: a key that says so is none of ours, and nobody looks for all those pieces. */
 const PIECES_LIMIT = 1_000

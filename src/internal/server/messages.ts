@@ -12,6 +12,7 @@ import { Transaction } from "../../Transaction.ts"
 import type * as Tuple from "../../Tuple.ts"
 import { codecOf } from "../codec.ts"
 import * as Envelopes from "../queue/envelope.ts"
+import { PIECE_BYTES } from "../queue/pieces.ts"
 import * as Queue from "../queue/queue.ts"
 import { show } from "../show.ts"
 import type { TransactionState } from "../transactionState.ts"
@@ -22,6 +23,12 @@ import type { Definition, Kind, Message } from "./model.ts"
 
 /** The longest message: it leaves room in a transaction for the state it changes. */
 export const MESSAGE_LIMIT_BYTES = 50 * VALUE_LIMIT_BYTES
+
+/** Messages that are sent together share a transaction, with room for what else it writes. */
+const TOGETHER_LIMIT_BYTES = 9_000_000
+
+/** What a piece of a queued message is charged beside its bytes: its key three times, and its share of a counter. */
+const KEYS_BYTES = 512
 
 /** A checked message; `data` is its payload as plain data. */
 export interface Checked {
@@ -134,7 +141,10 @@ export const encodeCasts = (
     if (Result.isFailure(bytes)) return Result.fail(bytes.failure)
     items.push(bytes.success)
   }
-  return Result.succeed(items)
+  const bytes = items.reduce((sum, item) => sum + item.length + KEYS_BYTES * Math.ceil(item.length / PIECE_BYTES), 0)
+  return bytes <= TOGETHER_LIMIT_BYTES ? Result.succeed(items) : Result.fail(
+    new PayloadTooLarge({ server: definition.name, tag: operation, bytes, limitBytes: TOGETHER_LIMIT_BYTES })
+  )
 }
 
 /** Casts as part of a transaction. */
