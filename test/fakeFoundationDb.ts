@@ -145,7 +145,7 @@ export const makeFake = (): Fake => {
       rawCommit: () => {
         fake.calls.push("commit")
         return fake.onCommit(commit).catch((cause) => {
-          noStamp(cause)
+          noStamp(fdbError(2020, "Transaction does not have a valid commit version"))
           throw cause
         })
       },

@@ -198,9 +198,10 @@ class FoundationDbTransaction implements DriverTransaction {
       this.#session.committing(transaction)
       const commit = () => {
         const stamp = transaction.getVersionstamp()
-        return Promise.all([stamp.promise, transaction.rawCommit()])
+        // of a commit that fails it says only that there is none, and it may say so first
+        return transaction.rawCommit().then(() => stamp.promise)
       }
-      return Effect.map(this.#session.run(commit, "commit", this.#elapsedMillis), ([stamp]) => plain(stamp))
+      return Effect.map(this.#session.run(commit, "commit", this.#elapsedMillis), plain)
     })
   }
 

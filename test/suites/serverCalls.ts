@@ -206,7 +206,8 @@ export const callsSuite = (name: string, backend: Store) => {
       Effect.gen(function*() {
         const queued = yield* startGate({ consume: false })
         const client = yield* Effect.flatMap(elsewhere, (context) => inside(context)(Gate.client()))
-        const timeout = { timeout: "20 millis" } as const
+        // long enough for a push on a busy machine
+        const timeout = { timeout: "500 millis" } as const
         for (const caller of [queued, client]) {
           const error = yield* Effect.flip(caller.call("Enter", undefined, timeout))
           assert.strictEqual(error._tag, "CallTimeout")
