@@ -1,10 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Fiber, Layer, Logger, Schedule } from "effect"
-import { Backend, FoundationDbBackend, Tenant, Transaction, Tuple } from "effect-dgen"
+import { Backend, FoundationDbBackend, MemoryBackend, Tenant, Transaction, Tuple } from "effect-dgen"
 import { spawn } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { findFoundationDb } from "../scripts/foundationDb.mjs"
+import { copy } from "../src/internal/cli/copy.ts"
 import { importPackage } from "../src/internal/foundationDbPackage.ts"
 import { bytes, commit, get, outcome, put, within, write } from "./driverSupport.ts"
 import { onFoundationDb } from "./foundationDbSupport.ts"
@@ -148,6 +149,24 @@ onFoundationDb(
             ])
           ]))
         }).pipe(Effect.provide(Tenant.layer(["limits"]).pipe(Layer.provide(layer)))))
+
+      it.live("a tenant is copied into the cluster and out of it again, byte for byte", () =>
+        Effect.gen(function*() {
+          const cluster = yield* build
+          const memory = Context.get(yield* Layer.build(Layer.fresh(MemoryBackend.layer)), Backend.Backend)
+          yield* Tenant.transact(
+            Effect.forEach(Array.from({ length: 1_000 }, (_, i) => i), (i) => Transaction.set([i], new Uint8Array(i)))
+          ).pipe(
+            Effect.provide(
+              Layer.fresh(Tenant.layer(["source"])).pipe(Layer.provide(Layer.succeed(Backend.Backend, memory)))
+            )
+          )
+          const options = { restart: false, progress: () => Effect.void }
+          const place = (backend: Backend.Backend["Service"], name: string) => ({ backend, path: [name], name })
+          const into = yield* copy(place(memory, "source"), place(cluster, "copied"), options)
+          assert.strictEqual(into.rows, 1_000)
+          assert.deepStrictEqual(yield* copy(place(cluster, "copied"), place(memory, "back"), options), into)
+        }).pipe(Effect.scoped))
 
       it.live("reads many rows of a range, in both directions", () =>
         Effect.gen(function*() {
