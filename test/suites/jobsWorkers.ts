@@ -161,6 +161,34 @@ export const jobsWorkers = ({ live }: Harness) => {
   )
 
   live(
+    "a handler whose job is removed and added again in one commit is interrupted before the new one runs",
+    Effect.gen(function*() {
+      const Calm = Jobs.make("calm", { data: Data, timeout: "3 days" })
+      const started = yield* Deferred.make<void>()
+      const interrupted = yield* Deferred.make<void>()
+      const events: Array<string> = []
+      yield* opened(Calm.workerLayer(
+        (job) =>
+          job.data.done === 2
+            ? Effect.sync(() => void events.push("new"))
+            : Effect.andThen(Deferred.succeed(started, undefined), Effect.never).pipe(
+              Effect.onInterrupt(() => {
+                events.push("old ended")
+                return Deferred.succeed(interrupted, undefined)
+              })
+            ),
+        { concurrency: 2 }
+      ))
+      yield* transact(Calm.add("one", data(1)))
+      yield* Deferred.await(started)
+      yield* transact(Effect.andThen(Calm.remove("one"), Calm.add("one", data(2))))
+      yield* until(Calm, "one", "finished")
+      yield* Deferred.await(interrupted)
+      assert.deepStrictEqual(events, ["old ended", "new"])
+    })
+  )
+
+  live(
     "a healthy job ten times longer than its lease is run once, by its first worker",
     Effect.gen(function*() {
       const Long = Jobs.make("long", { data: Data, timeout: "500 millis" })

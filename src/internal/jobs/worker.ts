@@ -102,7 +102,9 @@ export class Worker<E> {
   readonly #run: Run<E>
   readonly #concurrency: number
   readonly #services: Context.Context<never>
-  readonly #held = new Map<string, Held>()
+  readonly #held = new Set<Held>()
+  /** The last run of each job in `held`: a handler that has settled its job itself may go on beside the next run. */
+  readonly #latest = new Map<string, Held>()
   /** Taken jobs that wait for a free handler. */
   #waiting: Array<Held> = []
   #ended: Array<Ended> = []
@@ -176,9 +178,9 @@ export class Worker<E> {
       this.#giveUpWaiting()
       this.#work.openUnsafe()
       yield* Effect.timeoutOption(this.#idle.await, graceMillis)
-      for (const held of this.#held.values()) this.#interrupt(held, "drained")
+      for (const held of Array.from(this.#held)) this.#interrupt(held, "drained")
       yield* Effect.timeoutOption(this.#idle.await, INTERRUPT_LIMIT_MILLIS)
-      for (const held of this.#held.values()) this.#giveUp(held)
+      for (const held of Array.from(this.#held)) this.#giveUp(held)
       yield* Effect.timeoutOption(this.#idle.await, HAND_BACK_LIMIT_MILLIS)
     })
   }
@@ -285,7 +287,12 @@ export class Worker<E> {
       interrupted: undefined,
       isOver: false
     }
-    this.#held.set(elementText(job.id), held)
+    const text = elementText(job.id)
+    const before = this.#latest.get(text)
+    // taken again before the news of its loss came here: the new run must not go beside the old one
+    if (before !== undefined && !wasSettledHere(before.lock)) this.#interrupt(before, "lost")
+    this.#latest.set(text, held)
+    this.#held.add(held)
     this.#waiting.push(held)
     this.#busy.openUnsafe()
     this.#idle.closeUnsafe()
@@ -335,7 +342,8 @@ export class Worker<E> {
 
   #forget(held: Held): void {
     const text = elementText(held.job.id)
-    if (this.#held.get(text) === held) this.#held.delete(text)
+    if (this.#latest.get(text) === held) this.#latest.delete(text)
+    this.#held.delete(held)
     this.#work.openUnsafe()
     if (this.#held.size > 0) return
     this.#busy.closeUnsafe()
@@ -391,7 +399,7 @@ export class Worker<E> {
    */
   #check(use: (place: Place, held: Held, row: Row) => Effect.Effect<unknown>): Effect.Effect<void, BackendError> {
     return Effect.gen({ self: this }, function*() {
-      const all = Array.from(this.#held.values()).filter((held) => !held.isOver)
+      const all = Array.from(this.#held).filter((held) => !held.isOver)
       for (let at = 0; at < all.length; at += BEAT_JOBS_LIMIT) {
         const part = all.slice(at, at + BEAT_JOBS_LIMIT)
         const body = Effect.flatMap(Transaction, (state) => {
@@ -429,7 +437,7 @@ export class Worker<E> {
         Effect.andThen(
           Effect.sleep(Math.max(0, left - now)),
           Effect.sync(() => {
-            for (const held of Array.from(this.#held.values())) this.#interrupt(held, "lost")
+            for (const held of Array.from(this.#held)) this.#interrupt(held, "lost")
           })
         ))
     })
