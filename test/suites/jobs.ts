@@ -2,6 +2,7 @@
 import { describe } from "@effect/vitest"
 import { jobsConcurrency } from "./jobsConcurrency.ts"
 import { jobsCron } from "./jobsCron.ts"
+import { jobsHostile } from "./jobsHostile.ts"
 import { jobsLife } from "./jobsLife.ts"
 import { jobsRefusals } from "./jobsRefusals.ts"
 import { jobsSubscriptions } from "./jobsSubscriptions.ts"
@@ -17,5 +18,6 @@ export const suite = (name: string, backend: BackendLayer) => {
     describe("subscriptions", () => jobsSubscriptions(tests))
     describe("workers", () => jobsWorkers(tests))
     describe("schedules", () => jobsCron(tests))
+    describe("bytes that nobody here wrote", () => jobsHostile(tests))
   })
 }

@@ -17,6 +17,12 @@ const job = { type: Schema.Unknown, id: Schema.Unknown }
 const named = (error: { readonly type: unknown; readonly id: unknown }): string =>
   `job ${render(error.id)} of type ${render(error.type)}`
 
+/** The defect of a row that cannot be read. */
+export const unreadable = (type: unknown, id: unknown): Error =>
+  new Error(
+    `${named({ type, id })}: its row is not of this version's format: use the version of effect-dgen that wrote it`
+  )
+
 /**
  * There is a job of this id already. Nothing was written.
  *
