@@ -2,6 +2,7 @@
 import { describe } from "@effect/vitest"
 import { jobsConcurrency } from "./jobsConcurrency.ts"
 import { jobsCron } from "./jobsCron.ts"
+import { jobsFailures } from "./jobsFailures.ts"
 import { jobsHostile } from "./jobsHostile.ts"
 import { jobsLife } from "./jobsLife.ts"
 import { jobsRefusals } from "./jobsRefusals.ts"
@@ -13,6 +14,7 @@ export const suite = (name: string, backend: BackendLayer) => {
   describe(name, () => {
     const tests = harness(backend)
     describe("life cycle", () => jobsLife(tests))
+    describe("failures", () => jobsFailures(tests))
     describe("refusals", () => jobsRefusals(tests))
     describe("order, limits and time", () => jobsConcurrency(tests))
     describe("subscriptions", () => jobsSubscriptions(tests))

@@ -8,7 +8,8 @@
  *    to write is not there.
  * 3. An operation that fails has written nothing, so that a transaction may go on after it.
  * 4. Whatever takes a job of a key out of the pending queue or out of running, but for `accept` itself, brings one
- *    parked job of the key back into the queue; `accept` parks it again if there is no place.
+ *    parked job of the key back into the queue; `accept` parks it again if there is no place. Whoever ends the last
+ *    run of a key clears the key's counter.
  * 5. The bell "pending" rings when a job enters the queue or a place becomes free, "changed" when a subscriber could see
  *    a difference, "revoked" when a running job is taken from its holder.
  */
@@ -131,7 +132,20 @@ export const changeAndUnpark = (
   after: Row | undefined
 ): Effect.Effect<void> => {
   change(place, id, before, after)
-  return before.key === undefined ? Effect.void : unpark(place, before.key)
+  const { key } = before
+  if (key === undefined) return Effect.void
+  return before.state === "running" ? Effect.andThen(clearHeld(place, key), unpark(place, key)) : unpark(place, key)
+}
+
+/**
+ * The counter of a key of which nothing runs any more is cleared: keys may be as many as jobs. Only who ends the last
+ * run of a key reads it in a way that conflicts.
+ */
+const clearHeld = ({ keys, state }: Place, key: Tuple.Element): Effect.Effect<void> => {
+  const at = keys.held(key)
+  const ifNone = (isSnapshot: boolean, then: Effect.Effect<void>) =>
+    Effect.flatMap(state.get(at, isSnapshot), (bytes) => readCounter(bytes) <= 0 ? then : Effect.void)
+  return ifNone(true, ifNone(false, Effect.sync(() => state.clear(at))))
 }
 
 /** The first parked job of a key goes back into the queue; one that cannot be read stays where it is. */

@@ -16,6 +16,7 @@ import {
   JobExists,
   JobNotFound,
   type JobTooLarge,
+  textOf,
   type UnreadableData
 } from "./errors.ts"
 import { type Job, lockOf, makeJob, settled } from "./job.ts"
@@ -33,6 +34,7 @@ import {
   type Place,
   PRIORITY_LIMIT,
   retryDelay,
+  TIME_LIMIT_MILLIS,
   within
 } from "./model.ts"
 import { readData, type Row } from "./row.ts"
@@ -68,9 +70,6 @@ type BadInput = InvalidId | InvalidOption
 
 const invalid = (model: Model, option: string, problem: string) =>
   Effect.fail(new InvalidOption({ type: model.type, option, problem }))
-
-/** The latest time that a key holds as a whole number, and a date can say. */
-const TIME_LIMIT_MILLIS = 8.64e15
 
 /** A time in milliseconds, or `undefined` where none is given. */
 export const timeOf = (
@@ -290,11 +289,8 @@ export const isResubmitted = (
   )
 
 /** The error of a run, as it is kept. */
-export const errorText = (error: unknown): string => {
-  if (typeof error === "string") return error
-  if (error instanceof Error) return error.stack ?? String(error)
-  return String(error)
-}
+export const errorText = (error: unknown): string =>
+  textOf(() => error instanceof Error ? error.stack ?? String(error) : String(error))
 
 export const fail = (
   model: Model,

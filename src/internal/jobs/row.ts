@@ -81,7 +81,8 @@ const encode = (row: Row): Uint8Array =>
     row.addedAt,
     row.endedAt,
     row.revision,
-    row.error.slice(0, ERROR_LIMIT_CHARACTERS),
+    // half a character, by the error itself or by the cut, has no stored form
+    row.error.slice(0, ERROR_LIMIT_CHARACTERS).toWellFormed(),
     row.body.dataBytes,
     row.body.nextBytes,
     isInline(row.body) ? row.body.bytes : null

@@ -29,7 +29,7 @@ import { Transaction } from "../../Transaction.ts"
 import { transact } from "../transact.ts"
 import type { TransactionState } from "../transactionState.ts"
 import { take, type Taken, taking, waitForMore } from "./accept.ts"
-import { render } from "./errors.ts"
+import { render, textOf } from "./errors.ts"
 import type { Hub } from "./hub.ts"
 import { type Job, lockOf, wasSettledHere } from "./job.ts"
 import { complete, failRun, handBack, loadHeld, renew } from "./lifecycle.ts"
@@ -322,7 +322,7 @@ export class Worker<E> {
   #outcomeOf(held: Held, exit: Exit.Exit<unknown, unknown>): Outcome {
     if (Exit.isFailure(exit)) {
       if (held.interrupted !== undefined) return { _tag: "HandBack" }
-      return { _tag: "Fail", failure: Cause.squash(exit.cause), text: Cause.pretty(exit.cause) }
+      return { _tag: "Fail", failure: Cause.squash(exit.cause), text: textOf(() => Cause.pretty(exit.cause)) }
     }
     if (exit.value === undefined) return { _tag: "Finish", data: undefined }
     const encoded = Effect.runSyncExit(encodeData(this.#hub.model, held.job.id, exit.value))
