@@ -10,7 +10,7 @@ import * as Keys from "../keys.ts"
 import { InvalidOption, type UnreadableData } from "./errors.ts"
 import { isState, type State, STATES } from "./layout.ts"
 import { readCounter, removeJob, tryLoad } from "./lifecycle.ts"
-import { decodeData, type Model, type Place, within } from "./model.ts"
+import { decodeData, type Model, optionsOf, type Place, within } from "./model.ts"
 import { decode, readData } from "./row.ts"
 
 /**
@@ -148,10 +148,11 @@ const pageRows = Effect.fnUntraced(function*(place: Place, options: ListOptions,
   return rows
 })
 
-export const list = (model: Model, options: ListOptions = {}): Effect.Effect<Page<any>, InvalidOption, Transaction> =>
+export const list = (model: Model, input?: ListOptions): Effect.Effect<Page<any>, InvalidOption, Transaction> =>
   within(
     model,
     Effect.fnUntraced(function*(place: Place) {
+      const options = yield* optionsOf(model, input)
       const problem = checkOptions(model, options)
       if (problem !== undefined) return yield* problem
       const limit = options.limit ?? PAGE_DEFAULT
@@ -191,11 +192,12 @@ export const list = (model: Model, options: ListOptions = {}): Effect.Effect<Pag
 /** Removes the dead jobs that died first, a bounded number; succeeds with how many they were. */
 export const purgeDead = (
   model: Model,
-  options: { readonly limit?: number | undefined } = {}
+  input?: { readonly limit?: number | undefined }
 ): Effect.Effect<number, InvalidOption, Transaction> =>
   within(
     model,
     Effect.fnUntraced(function*(place: Place) {
+      const options = yield* optionsOf(model, input)
       const problem = checkOptions(model, { limit: options.limit })
       if (problem !== undefined) return yield* problem
       const { keys, state } = place

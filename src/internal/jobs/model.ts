@@ -131,6 +131,12 @@ export const make = (type: Tuple.Element, input: Options): Model => {
   }
 }
 
+/** The options of an operation: an object, or none. */
+export const optionsOf = <O extends object>(model: Model, options: O | undefined): Effect.Effect<O, InvalidOption> =>
+  options === undefined || (typeof options === "object" && options !== null)
+    ? Effect.succeed(options ?? {} as O)
+    : Effect.fail(new InvalidOption({ type: model.type, option: "options", problem: "must be an object" }))
+
 /** A string that two elements share when they are one key. */
 export const elementText = (element: Tuple.Element): string => Keys.toText(Tuple.pack([element]))
 

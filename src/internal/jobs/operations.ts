@@ -31,6 +31,7 @@ import {
   isPriority,
   millisOf,
   type Model,
+  optionsOf,
   type Place,
   PRIORITY_LIMIT,
   retryDelay,
@@ -86,11 +87,6 @@ export const timeOf = (
     ? Effect.succeed(Math.round(time.value) + 0)
     : invalid(model, option, "must be a time: a DateTime, a Date, milliseconds since 1970 or an ISO string")
 }
-
-const optionsOf = <O extends object>(model: Model, options: O | undefined): Effect.Effect<O, InvalidOption> =>
-  options === undefined || (typeof options === "object" && options !== null)
-    ? Effect.succeed(options ?? {} as O)
-    : invalid(model, "options", "must be an object")
 
 const scheduleOf = Effect.fnUntraced(function*(model: Model, options: AddOptions, now: number) {
   const at = yield* timeOf(model, "scheduledAt", options.scheduledAt)
@@ -248,6 +244,7 @@ export const updateProgress = (
 ): Effect.Effect<Job<any>, HolderError | UnreadableData, Transaction> =>
   held(model, job, (place, row, lock) =>
     Effect.gen(function*() {
+      if (typeof change !== "function") return yield* invalid(model, "change", "must be a function")
       const data = change(yield* readDecoded(place, job.id, row))
       const bytes = yield* encodeData(model, job.id, data)
       const after = yield* Lifecycle.renew(place, job.id, row, bytes)
