@@ -1,9 +1,10 @@
 /** Workers: handlers, leases, ends. */
 import { assert } from "@effect/vitest"
 import { Context, Deferred, Effect, Layer, Option, Schedule } from "effect"
-import { Jobs, Tenant, Transaction } from "effect-dgen"
+import { Jobs, Tenant, Transaction, Tuple } from "effect-dgen"
 import { take, taking } from "../../src/internal/jobs/accept.ts"
 import { hubOf } from "../../src/internal/jobs/hub.ts"
+import { JobKeys } from "../../src/internal/jobs/layout.ts"
 import * as Model from "../../src/internal/jobs/model.ts"
 import { acceptNow, Data, data, elsewhere, type Harness, opened, SHORT } from "./jobsSupport.ts"
 
@@ -186,6 +187,50 @@ export const jobsWorkers = ({ live }: Harness) => {
       yield* Deferred.await(interrupted)
       assert.deepStrictEqual(events, ["old ended", "new"])
     })
+  )
+
+  live(
+    "a worker takes, keeps and settles many jobs whose ids and keys are as long as they can be",
+    Effect.gen(function*() {
+      const COUNT = 250
+      const Long = Jobs.make("long", { data: Data, timeout: "3 seconds" })
+      const idOf = (n: number) => `${"x".repeat(Jobs.ID_LIMIT_BYTES - 20)}${n}`
+      const key = "k".repeat(Jobs.ID_LIMIT_BYTES - 20)
+      for (let first = 0; first < COUNT; first += 50) {
+        yield* transact(
+          Effect.forEach(Array.from({ length: 50 }, (_, i) => first + i), (n) => Long.add(idOf(n), data(n), { key }))
+        )
+      }
+      let running = 0
+      const all = yield* Deferred.make<void>()
+      const beaten = yield* Deferred.make<void>()
+      yield* opened(Long.workerLayer(
+        () => {
+          if (++running === COUNT) Deferred.doneUnsafe(all, Effect.void)
+          return Deferred.await(beaten)
+        },
+        { concurrency: COUNT }
+      ))
+      yield* Deferred.await(all)
+      const stamps = Effect.flatMap(
+        Tenant.Tenant,
+        ({ prefix }) =>
+          transact(Effect.flatMap(Transaction.Transaction, (state) => {
+            const { activity } = new JobKeys(prefix, "long")
+            return Effect.map(
+              state.getRange(activity, Tuple.strinc(activity), { limit: 1 }),
+              ([oldest]) => Buffer.from(oldest!.key).toString("hex")
+            )
+          }))
+      )
+      // every lease is renewed once the oldest sign of life has moved
+      const before = yield* stamps
+      yield* Effect.repeat(Effect.andThen(Effect.yieldNow, stamps), { while: (now) => now === before })
+      yield* Deferred.succeed(beaten, undefined)
+      for (let n = 0; n < COUNT; n++) yield* Effect.scoped(until(Long, idOf(n), "finished"))
+      assert.strictEqual(running, COUNT)
+    }),
+    30_000
   )
 
   live(

@@ -43,6 +43,9 @@ const PARK_LIMIT = 200
 /** Data that one transaction takes: many long jobs would not be read within its five seconds. */
 const TAKE_BYTES_LIMIT = 8_000_000
 
+/** What a transaction writes when it takes no more: far from its limit, however long ids and keys are. */
+const WRITE_BYTES_LIMIT = 4_000_000
+
 /** Far beyond any time that a job can have. */
 const NEVER = Infinity
 
@@ -86,7 +89,8 @@ class Search {
 
   /** Whether this transaction has done its share. */
   isFull(limit: number): boolean {
-    return this.jobs.length >= limit || this.parked >= PARK_LIMIT || this.bytes >= TAKE_BYTES_LIMIT
+    return this.jobs.length >= limit || this.parked >= PARK_LIMIT || this.bytes >= TAKE_BYTES_LIMIT ||
+      this.place.state.size >= WRITE_BYTES_LIMIT
   }
 
   /** Whether a key has a free place, counting what this transaction took. */

@@ -41,8 +41,8 @@ import * as Settings from "./settings.ts"
 /** Leases that one transaction renews or checks. */
 const BEAT_JOBS_LIMIT = 500
 
-/** Data that one turn settles: far from the limit of a transaction. */
-const SETTLE_BYTES_LIMIT = 2_000_000
+/** What one turn settles, or one beat renews, in bytes: far from the limit of a transaction. */
+const WRITE_BYTES_LIMIT = 2_000_000
 
 /** Jobs that one turn takes. */
 const TAKE_LIMIT = 200
@@ -95,7 +95,29 @@ const controllerOf = (held: Held): AbortController => {
   return held.controller
 }
 
-const sizeOf = ({ outcome }: Ended): number => outcome._tag === "Finish" ? outcome.data?.length ?? 0 : 0
+/** So many times a transaction that renews or settles a job writes its id, in keys and in conflict ranges. */
+const ID_WRITES = 16
+
+const idBytes = ({ job }: Held): number => ID_WRITES * elementText(job.id).length
+
+const sizeOf = ({ held, outcome }: Ended): number =>
+  idBytes(held) + (outcome._tag === "Finish" ? outcome.data?.length ?? 0 : 0)
+
+/** What one transaction renews or checks. */
+const beatParts = (all: ReadonlyArray<Held>): ReadonlyArray<ReadonlyArray<Held>> => {
+  const parts: Array<Array<Held>> = []
+  let bytes = 0
+  for (const held of all) {
+    const part = parts.at(-1)
+    bytes += idBytes(held)
+    if (part !== undefined && part.length < BEAT_JOBS_LIMIT && bytes <= WRITE_BYTES_LIMIT) part.push(held)
+    else {
+      parts.push([held])
+      bytes = idBytes(held)
+    }
+  }
+  return parts
+}
 
 export class Worker<E> {
   readonly #hub: Hub
@@ -231,7 +253,7 @@ export class Worker<E> {
     let count = 0
     for (const ended of this.#ended) {
       bytes += sizeOf(ended)
-      if (count > 0 && (bytes > SETTLE_BYTES_LIMIT || count >= this.#settleLimit)) break
+      if (count > 0 && (bytes > WRITE_BYTES_LIMIT || count >= this.#settleLimit)) break
       count++
     }
     return this.#ended.splice(0, count)
@@ -400,8 +422,7 @@ export class Worker<E> {
   #check(use: (place: Place, held: Held, row: Row) => Effect.Effect<unknown>): Effect.Effect<void, BackendError> {
     return Effect.gen({ self: this }, function*() {
       const all = Array.from(this.#held).filter((held) => !held.isOver)
-      for (let at = 0; at < all.length; at += BEAT_JOBS_LIMIT) {
-        const part = all.slice(at, at + BEAT_JOBS_LIMIT)
+      for (const part of beatParts(all)) {
         const body = Effect.flatMap(Transaction, (state) => {
           const place: Place = { model: this.#hub.model, state, keys: this.#hub.keys }
           const looks = Effect.forEach(part, (held) =>
