@@ -348,7 +348,7 @@ export const jobsWorkers = ({ live }: Harness) => {
       const last = yield* Mass.subscribe(dead.at(-1)!.jobs.at(-1)!.id)
       yield* Jobs.wait(last, { state: "pending" })
       // on a slow store the first of them were taken anew before the last ones were taken
-      yield* Effect.repeat(Effect.delay(transact(Mass.counts), 50), { while: (counts) => counts.running > 1_000 })
+      yield* Effect.repeat(Effect.delay(transact(Mass.counts), 500), { while: (counts) => counts.running > 1_000 })
       assert.deepStrictEqual(yield* transact(Mass.counts), { pending: 20_000, running: 1_000, finished: 0, dead: 0 })
       const { jobs } = yield* transact(Mass.list({ state: "running", limit: 1_000 }))
       assert.isTrue(jobs.every((job) => (job.id as number) < 1_000 && job.attempts === 1))
