@@ -321,12 +321,13 @@ const timeoutOf = (
 
 const accept = Effect.fnUntraced(function*(
   model: Model.Model,
-  options: {
+  input?: {
     readonly maxScheduledTime?: DateTime.DateTime.Input | undefined
     readonly timeout?: Duration.Input | undefined
-  } = {}
+  }
 ) {
   const hub = yield* hubOf(model)
+  const options = yield* Model.optionsOf(model, input)
   const maxScheduledTime = yield* Operations.timeOf(model, "maxScheduledTime", options.maxScheduledTime)
   const timeoutMillis = yield* timeoutOf(model, options.timeout)
   yield* startMonitor(hub)
@@ -365,10 +366,11 @@ const changes = (model: Model.Model, id: Tuple.Element): ReturnType<JobType<any>
 const cronLayer = (
   model: Model.Model,
   name: string,
-  options: Cron.CronOptions<any>
+  input: Cron.CronOptions<any>
 ): Layer.Layer<never, InvalidOption, Tenant> =>
   Layer.effectDiscard(Effect.gen(function*() {
     const hub = yield* hubOf(model)
+    const options = yield* Model.optionsOf(model, input)
     const plan = yield* Effect.fromResult(Cron.plan(model, name, options))
     yield* Effect.forkScoped(Effect.interruptible(Cron.runCron(hub, plan)))
   }))

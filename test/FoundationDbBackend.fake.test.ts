@@ -5,9 +5,12 @@ import { make } from "../src/internal/foundationDbLayer.ts"
 import { makeFake } from "./fakeFoundationDb.ts"
 import { allServer } from "./suites/allServer.ts"
 import { suite as backendSuite } from "./suites/backend.ts"
+import { badArgumentsSuite } from "./suites/badArguments.ts"
+import { hostileBytesSuite } from "./suites/hostileBytes.ts"
 import { suite as jobsSuite } from "./suites/jobs.ts"
 import { suite as openCallsSuite } from "./suites/openCalls.ts"
 import { suite as serverSuite } from "./suites/server.ts"
+import { wrongOutcomesSuite } from "./suites/wrongOutcomes.ts"
 
 const settings = {
   clusterFile: undefined,
@@ -23,4 +26,7 @@ backendSuite("FoundationDbBackend on a client in memory", layer)
 openCallsSuite("open calls on FoundationDbBackend and a client in memory", layer, 2_000)
 serverSuite("servers on FoundationDbBackend and a client in memory", layer)
 allServer("servers on FoundationDbBackend and a client in memory", layer)
+badArgumentsSuite("servers on FoundationDbBackend and a client in memory", layer)
+hostileBytesSuite("servers on FoundationDbBackend and a client in memory", layer)
+wrongOutcomesSuite("servers on FoundationDbBackend and a client in memory", layer)
 jobsSuite("jobs on FoundationDbBackend and a client in memory", layer)

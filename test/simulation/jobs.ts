@@ -16,6 +16,9 @@ const Work = Jobs.make("work", {
 
 const tenant = Tenant.layer(["jobs"])
 
+/** Longer than any run takes: what is not done by then never will be. */
+const PATIENCE_MILLIS = 10 * 60_000
+
 /** What the creators know. */
 export interface Known {
   /** Jobs that were added for sure, and are not removed. */
@@ -73,9 +76,6 @@ export const work = (known: Known) =>
     Effect.provide(tenant)
   )
 
-/** Longer than any run takes: what is not done by then never will be. */
-const PATIENCE_MILLIS = 60 * 60_000
-
 /** One life of a creator: adds jobs, one after another, and waits for every third. */
 export const create = (known: Known, name: string, count: number) =>
   Effect.gen(function*() {
@@ -89,7 +89,8 @@ export const create = (known: Known, name: string, count: number) =>
       known.added.add(id)
       if (i % 3 !== 0) continue
       const end = Effect.scoped(
-        Effect.flatMap(Work.subscribe(id), (subscription) => Jobs.wait(subscription, { state: "finished" }))
+        Effect.flatMap(Work.subscribe(id), (subscription) =>
+          Jobs.wait(subscription, { state: "finished", timeout: PATIENCE_MILLIS }))
       )
       yield* Effect.orDie(Effect.retry(end, { times: 50 }))
       known.seen.add(id)

@@ -183,15 +183,15 @@ export const serve = (told: Told, options: DgenServer.Options, { urges } = { urg
 /** The ways in which senders send, in turn. */
 const kinds = ["append", "record", "pair", "work", "tally", "slow"] as const
 
-/** One life of a sender: so many messages, one after another. */
-export const send = (told: Told, sender: string, count: number) =>
+/** One life of a sender: so many messages, one after another, of all kinds or of one. */
+export const send = (told: Told, sender: string, count: number, only?: typeof kinds[number]) =>
   Effect.gen(function*() {
     const journal = yield* Journal.client()
     const ordered = told.acknowledged.get(sender) ?? []
     told.acknowledged.set(sender, ordered)
     const timeout = "2 minutes"
     for (let i = 0; i < count; i++) {
-      const kind = kinds[(i + sender.charCodeAt(0)) % kinds.length]!
+      const kind = only ?? kinds[(i + sender.charCodeAt(0)) % kinds.length]!
       const id = `${sender}-${i}`
       const ids = kind === "pair" ? [id, `${id}+`] : [id]
       const run: Effect.Effect<number | void, DgenServer.CallError> = kind === "append"

@@ -177,6 +177,24 @@ const contention = (name: string): Scenario =>
     })
   })
 
+/** Two consumers and messages that leave the state as it is: nothing but their own places keeps them from being taken twice. */
+const rivals = (name: string): Scenario =>
+  scenario({
+    name,
+    faults: slow,
+    told: Journal.makeTold,
+    check: Journal.check,
+    program: Effect.fnUntraced(function*(world, told) {
+      yield* world.spawn("server one", Journal.serve(told, { consumeK: 1 }, { urges: 0 }))
+      yield* world.spawn("server two", Journal.serve(told, { consumeK: 7 }, { urges: 0 }))
+      yield* awaitAll(world, {
+        a: Journal.send(told, "a", 15, "tally"),
+        b: Journal.send(told, "b", 15, "tally")
+      })
+      return yield* Journal.settle(world, told)
+    })
+  })
+
 const jobs = (name: string, faults: Faults, isSteady: boolean): Scenario =>
   scenario({
     name,
@@ -202,6 +220,7 @@ export const scenarios: ReadonlyArray<Scenario> = [
   kill("kill", lively),
   linear("linear", allFaults),
   contention("contention"),
+  rivals("rivals"),
   jobs("jobs", allFaults, false),
   jobs("jobs-steady", { conflict: 0.05, commitUnknown: 0.03, lostWatch: 0.1, spuriousWatch: 0.1 }, true)
 ]

@@ -37,6 +37,8 @@ const badCalls: ReadonlyArray<readonly [string, () => Effect.Effect<any, any, an
   ["something that is no job", () => raw.finish!({ type: "work", id: "a" }), "InvalidOption", "job"],
   ["a page without rows", () => raw.list!({ limit: 0 }), "InvalidOption", "limit"],
   ["a page that does not begin anywhere", () => raw.list!({ after: "x" }), "InvalidOption", "after"],
+  ["a page with options that are no object", () => raw.list!(null), "InvalidOption", "options"],
+  ["a purge with options that are no object", () => raw.purgeDead!(null), "InvalidOption", "options"],
   ["a state that does not exist", () => raw.list!({ state: "lost" }), "InvalidOption", "state"]
 ]
 
@@ -102,6 +104,10 @@ export const jobsRefusals = ({ live }: Harness) => {
         [Work.workerLayer(run, { concurrency: 1e9 }), "concurrency"],
         [Work.workerLayer(run, { grace: "soon" as any }), "grace"],
         [Work.workerLayer(run, { maxAttempts: 0 }), "maxAttempts"],
+        [Work.workerLayer(run, { retry: 5 as any }), "retry"],
+        [Work.workerLayer(run, null as any), "options"],
+        [Work.cronLayer("c", null as any), "options"],
+        [Work.cronLayer("c", { cron: "* * * * *", data: 5 as any }), "data"],
         [Work.cronLayer("", { cron: "* * * * *", data: data(1) }), "name"],
         [Work.cronLayer("c", { cron: "every day", data: data(1) }), "cron"],
         [Work.cronLayer("c", { cron: "0 0 30 2 *", data: data(1) }), "cron"],
@@ -122,10 +128,11 @@ export const jobsRefusals = ({ live }: Harness) => {
     "refuses bad times of accept and wait",
     Effect.gen(function*() {
       const errors = [
+        yield* Effect.flip(Work.accept(null as any)),
         yield* Effect.flip(Work.accept({ timeout: "soon" as any })),
         yield* Effect.flip(Work.accept({ maxScheduledTime: "soon" }))
       ]
-      assert.deepStrictEqual(errors.map((error) => error._tag), ["InvalidOption", "InvalidOption"])
+      assert.deepStrictEqual(errors.map((error) => error._tag), ["InvalidOption", "InvalidOption", "InvalidOption"])
       yield* transact(Work.add("one", data(1)))
       const subscription = yield* Work.subscribe("one")
       const error = yield* Effect.flip(Jobs.wait(subscription, { timeout: "soon" as any }))
@@ -157,6 +164,17 @@ export const jobsRefusals = ({ live }: Harness) => {
       const job = Option.getOrThrow(yield* Other.accept())
       assert.strictEqual((yield* Effect.flip(transact(Work.finish(job))))._tag, "InvalidOption")
       assert.strictEqual(yield* transact(Other.getState("one")), "running")
+    })
+  )
+
+  live(
+    "progress that is no function is refused, and the job is still held",
+    Effect.gen(function*() {
+      yield* transact(Work.add("one", data(1)))
+      const job = (yield* acceptNow(Work))!
+      const error = yield* Effect.flip(transact(Work.updateProgress(job, 5 as any)))
+      assert.deepStrictEqual([error._tag, (error as Jobs.InvalidOption).option], ["InvalidOption", "change"])
+      yield* transact(Work.finish(job))
     })
   )
 

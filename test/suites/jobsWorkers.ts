@@ -1,9 +1,10 @@
 /** Workers: handlers, leases, ends. */
 import { assert } from "@effect/vitest"
 import { Context, Deferred, Effect, Layer, Option, Schedule } from "effect"
-import { Jobs, Tenant, Transaction } from "effect-dgen"
+import { Jobs, Tenant, Transaction, Tuple } from "effect-dgen"
 import { take, taking } from "../../src/internal/jobs/accept.ts"
 import { hubOf } from "../../src/internal/jobs/hub.ts"
+import { JobKeys } from "../../src/internal/jobs/layout.ts"
 import * as Model from "../../src/internal/jobs/model.ts"
 import { acceptNow, Data, data, elsewhere, type Harness, opened, SHORT } from "./jobsSupport.ts"
 
@@ -161,12 +162,84 @@ export const jobsWorkers = ({ live }: Harness) => {
   )
 
   live(
+    "a handler whose job is removed and added again in one commit is interrupted before the new one runs",
+    Effect.gen(function*() {
+      const Calm = Jobs.make("calm", { data: Data, timeout: "3 days" })
+      const started = yield* Deferred.make<void>()
+      const interrupted = yield* Deferred.make<void>()
+      const events: Array<string> = []
+      yield* opened(Calm.workerLayer(
+        (job) =>
+          job.data.done === 2
+            ? Effect.sync(() => void events.push("new"))
+            : Effect.andThen(Deferred.succeed(started, undefined), Effect.never).pipe(
+              Effect.onInterrupt(() => {
+                events.push("old ended")
+                return Deferred.succeed(interrupted, undefined)
+              })
+            ),
+        { concurrency: 2 }
+      ))
+      yield* transact(Calm.add("one", data(1)))
+      yield* Deferred.await(started)
+      yield* transact(Effect.andThen(Calm.remove("one"), Calm.add("one", data(2))))
+      yield* until(Calm, "one", "finished")
+      yield* Deferred.await(interrupted)
+      assert.deepStrictEqual(events, ["old ended", "new"])
+    })
+  )
+
+  live(
+    "a worker takes, keeps and settles many jobs whose ids and keys are as long as they can be",
+    Effect.gen(function*() {
+      const COUNT = 250
+      const Long = Jobs.make("long", { data: Data, timeout: "3 seconds" })
+      const idOf = (n: number) => `${"x".repeat(Jobs.ID_LIMIT_BYTES - 20)}${n}`
+      const key = "k".repeat(Jobs.ID_LIMIT_BYTES - 20)
+      for (let first = 0; first < COUNT; first += 50) {
+        yield* transact(
+          Effect.forEach(Array.from({ length: 50 }, (_, i) => first + i), (n) => Long.add(idOf(n), data(n), { key }))
+        )
+      }
+      let running = 0
+      const all = yield* Deferred.make<void>()
+      const beaten = yield* Deferred.make<void>()
+      yield* opened(Long.workerLayer(
+        () => {
+          if (++running === COUNT) Deferred.doneUnsafe(all, Effect.void)
+          return Deferred.await(beaten)
+        },
+        { concurrency: COUNT }
+      ))
+      yield* Deferred.await(all)
+      const stamps = Effect.flatMap(
+        Tenant.Tenant,
+        ({ prefix }) =>
+          transact(Effect.flatMap(Transaction.Transaction, (state) => {
+            const { activity } = new JobKeys(prefix, "long")
+            return Effect.map(
+              state.getRange(activity, Tuple.strinc(activity), { limit: 1 }),
+              ([oldest]) => Buffer.from(oldest!.key).toString("hex")
+            )
+          }))
+      )
+      // every lease is renewed once the oldest sign of life has moved
+      const before = yield* stamps
+      yield* Effect.repeat(Effect.andThen(Effect.yieldNow, stamps), { while: (now) => now === before })
+      yield* Deferred.succeed(beaten, undefined)
+      for (let n = 0; n < COUNT; n++) yield* Effect.scoped(until(Long, idOf(n), "finished"))
+      assert.strictEqual(running, COUNT)
+    }),
+    30_000
+  )
+
+  live(
     "a healthy job ten times longer than its lease is run once, by its first worker",
     Effect.gen(function*() {
-      const Long = Jobs.make("long", { data: Data, timeout: "500 millis" })
+      const Long = Jobs.make("long", { data: Data, timeout: "1 second" })
       let runs = 0
       const worker = Long.workerLayer(() =>
-        Effect.andThen(Effect.sync(() => runs++), Effect.as(Effect.sleep("5 seconds"), data(2)))
+        Effect.andThen(Effect.sync(() => runs++), Effect.as(Effect.sleep("10 seconds"), data(2)))
       )
       yield* transact(Long.add("one", data(1)))
       yield* opened(worker)
@@ -242,7 +315,8 @@ export const jobsWorkers = ({ live }: Harness) => {
   live(
     "20,000 jobs whose workers died become pending in bounded passes; 1,000 living ones are never touched",
     Effect.gen(function*() {
-      const options = { data: Data, timeout: "5 seconds" } as const
+      // longer than taking 20,000 jobs on a busy machine
+      const options = { data: Data, timeout: "20 seconds" } as const
       const Mass = Jobs.make("mass", options)
       const add = (from: number, count: number) =>
         Effect.forEach(
@@ -281,7 +355,7 @@ export const jobsWorkers = ({ live }: Harness) => {
       yield* close
       assert.strictEqual((yield* transact(Mass.counts)).running, 0)
     }),
-    180_000
+    300_000
   )
 
   live(

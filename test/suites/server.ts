@@ -319,7 +319,12 @@ export const suite = (name: string, backend: Layer.Layer<Backend.Backend, Backen
           assert.strictEqual(error._tag, "PayloadTooLarge")
           // each would fit alone, and together they do not fit a transaction
           const large = ["Record", { item: "x".repeat(3_000_000) }] as const
-          for (const messages of [[large, large, large, large], Array(30_000).fill(["Record", { item: "x" }])]) {
+          for (
+            const messages of [
+              [large, large, large, large],
+              Array.from({ length: 30_000 }, () => ["Record", { item: "x" }] as const)
+            ]
+          ) {
             const together = yield* Effect.flip(server.castAll(messages))
             assert.strictEqual(together._tag, "PayloadTooLarge")
             assert.strictEqual(

@@ -8,7 +8,8 @@
  * 2. Of the due jobs the highest priority is taken first, and of these the one that was due first. Fibers of one
  *    process leave each other's candidates alone. Where processes meet, they choose among the next `spread` ones.
  * 3. A job whose key has no free place is parked, so that no later look meets it again (see lifecycle.ts, 4).
- * 4. A job whose data cannot be read is dead, and nobody waits for it.
+ * 4. A job whose data cannot be read is dead, and nobody waits for it. One whose row cannot be read is passed over: it
+ *    may be a newer version's.
  * 5. Who finds nothing waits for the bell, seen in the same transaction as the queue, or for the earliest time at which
  *    a job will be due: not for a poll.
  */
@@ -27,7 +28,7 @@ import type { TransactionState } from "../transactionState.ts"
 import type { Seen } from "./bell.ts"
 import type { Hub } from "./hub.ts"
 import { type Job, makeJob } from "./job.ts"
-import { change, failRun, load, readCounter, start } from "./lifecycle.ts"
+import { change, failRun, readCounter, start, tryLoad } from "./lifecycle.ts"
 import { decodeData, type Place } from "./model.ts"
 import { release } from "./operations.ts"
 import { readData, type Row } from "./row.ts"
@@ -41,6 +42,9 @@ const PARK_LIMIT = 200
 
 /** Data that one transaction takes: many long jobs would not be read within its five seconds. */
 const TAKE_BYTES_LIMIT = 8_000_000
+
+/** What a transaction writes when it takes no more: far from its limit, however long ids and keys are. */
+const WRITE_BYTES_LIMIT = 4_000_000
 
 /** Far beyond any time that a job can have. */
 const NEVER = Infinity
@@ -85,7 +89,8 @@ class Search {
 
   /** Whether this transaction has done its share. */
   isFull(limit: number): boolean {
-    return this.jobs.length >= limit || this.parked >= PARK_LIMIT || this.bytes >= TAKE_BYTES_LIMIT
+    return this.jobs.length >= limit || this.parked >= PARK_LIMIT || this.bytes >= TAKE_BYTES_LIMIT ||
+      this.place.state.size >= WRITE_BYTES_LIMIT
   }
 
   /** Whether a key has a free place, counting what this transaction took. */
@@ -120,7 +125,8 @@ const running = ({ keys, state }: Place): Effect.Effect<number> => {
 /** Takes one candidate, parks it, or leaves it. */
 const takeOne = Effect.fnUntraced(function*(search: Search, pendingKey: Uint8Array, id: Tuple.Element) {
   const { place } = search
-  const row = yield* load(place, id)
+  const row = yield* tryLoad(place, id)
+  if (row === "unreadable") return yield* search.hub.tellUnreadable(id)
   // the snapshot was older than the row: somebody else was faster
   if (row === undefined || row.state !== "pending" || row.isParked) return
   if (!Tuple.equalsBytes(place.keys.pendingJob({ id, ...row }), pendingKey)) return
@@ -152,7 +158,9 @@ const walk = Effect.fnUntraced(function*(search: Search, limit: number, dueAt: n
     const page = yield* state.getRange(begin, range.end, { limit: wanted, snapshot: true })
     let jump: Uint8Array | undefined
     for (const row of page) {
-      const { id, priority, scheduledAt } = keys.placeOf(row.key)
+      const position = keys.placeOf(row.key)
+      if (position === undefined) continue
+      const { id, priority, scheduledAt } = position
       if (scheduledAt > dueAt) {
         search.nextAt = Math.min(search.nextAt, scheduledAt)
         jump = keys.pendingBelow(priority)
@@ -175,7 +183,7 @@ const walk = Effect.fnUntraced(function*(search: Search, limit: number, dueAt: n
   for (const row of passed) {
     if (search.isFull(limit)) return true
     const text = Keys.toText(row.key)
-    if (!hub.claims.has(text)) yield* claim(search, text, row.key, keys.placeOf(row.key).id)
+    if (!hub.claims.has(text)) yield* claim(search, text, row.key, keys.placeOf(row.key)!.id)
   }
   return search.isFull(limit)
 })

@@ -78,6 +78,9 @@ export const plan = (
     return invalid("priority", `must be a whole number from -${PRIORITY_LIMIT} to ${PRIORITY_LIMIT}`)
   }
   if (Cron.isCron(cron) && timeZone !== undefined) return invalid("timeZone", "cannot be used together with a Cron")
+  if (typeof data !== "function" && Result.isFailure(model.codec.encode(data))) {
+    return invalid("data", "must fit the schema of the type, or be a function")
+  }
   const parsed = Cron.isCron(cron)
     ? Result.succeed(cron)
     : Result.mapError(

@@ -12,10 +12,25 @@ export const render = (element: unknown): string => {
   return String(element)
 }
 
+/** The text of an error; one whose reading throws must not take its job along. */
+export const textOf = (read: () => string): string => {
+  try {
+    return String(read())
+  } catch {
+    return "an error that cannot be shown: reading it throws"
+  }
+}
+
 const job = { type: Schema.Unknown, id: Schema.Unknown }
 
 const named = (error: { readonly type: unknown; readonly id: unknown }): string =>
   `job ${render(error.id)} of type ${render(error.type)}`
+
+/** The defect of a row that cannot be read. */
+export const unreadable = (type: unknown, id: unknown): Error =>
+  new Error(
+    `${named({ type, id })}: its row is not of this version's format: use the version of effect-dgen that wrote it`
+  )
 
 /**
  * There is a job of this id already. Nothing was written.

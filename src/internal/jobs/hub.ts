@@ -7,13 +7,17 @@
 import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
 import { Tenant } from "../../Tenant.ts"
+import type * as Tuple from "../../Tuple.ts"
 import { Bell } from "./bell.ts"
-import type { InvalidOption } from "./errors.ts"
+import { type InvalidOption, unreadable } from "./errors.ts"
 import type { JobKeys } from "./layout.ts"
-import { keysOf, type Model } from "./model.ts"
+import { elementText, keysOf, type Model } from "./model.ts"
 
 /** Processes that meet at the head of the queue spread over so many due jobs at the most. */
 const SPREAD_LIMIT = 64
+
+/** So many unreadable jobs are told of: more are one fault, and need no line each. */
+const UNREADABLE_LIMIT = 1_000
 
 export class Hub {
   readonly tenant: Tenant["Service"]
@@ -26,6 +30,7 @@ export class Hub {
   readonly claims = new Set<string>()
   /** Among so many jobs beyond the first a candidate is chosen: grows with conflicts, shrinks without them. */
   spread = 0
+  readonly #unreadable = new Set<string>()
   readonly #background = new Map<string, Fiber.Fiber<unknown, unknown>>()
 
   constructor(tenant: Tenant["Service"], model: Model) {
@@ -45,6 +50,16 @@ export class Hub {
   /** Jobs were taken at the first try. */
   succeeded(): void {
     this.spread = Math.floor(this.spread / 2)
+  }
+
+  /** Says once of a job that its row cannot be read and is passed over. */
+  tellUnreadable(id: Tuple.Element): Effect.Effect<void> {
+    return Effect.suspend(() => {
+      const text = elementText(id)
+      if (this.#unreadable.has(text) || this.#unreadable.size >= UNREADABLE_LIMIT) return Effect.void
+      this.#unreadable.add(text)
+      return Effect.logWarning(unreadable(this.model.type, id).message)
+    })
   }
 
   /** Starts a fiber of this name in the tenant's scope, unless it runs already; `ended` is told of its end. */

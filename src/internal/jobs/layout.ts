@@ -25,6 +25,7 @@
  * The activity entry carries the versionstamp of the commit that wrote it, so that how long a holder has been silent is
  * seen without comparing the clocks of two machines.
  */
+import * as Result from "effect/Result"
 import * as Tuple from "../../Tuple.ts"
 import * as Keys from "../keys.ts"
 import { libraryPrefix } from "../layout.ts"
@@ -90,6 +91,11 @@ export class JobKeys {
     return Tuple.pack([id])
   }
 
+  /** `undefined` for a value that is no id. */
+  unpackId(value: Uint8Array): Tuple.Element | undefined {
+    return Result.getOrElse(Tuple.unpackResult(value), () => [])[0]
+  }
+
   job(id: Tuple.Element): Uint8Array {
     return Tuple.pack([id], this.jobs)
   }
@@ -111,9 +117,14 @@ export class JobKeys {
     return Tuple.pack([1 - priority], this.pending)
   }
 
-  placeOf(pendingKey: Uint8Array): Place {
-    const [negated, scheduledAt, id] = Tuple.unpack(pendingKey, this.pending.length) as [number, number, Tuple.Element]
-    return { priority: 0 - negated, scheduledAt, id }
+  /** `undefined` for a key that is no position. */
+  placeOf(pendingKey: Uint8Array): Place | undefined {
+    const place = Tuple.unpackResult(pendingKey, this.pending.length)
+    if (Result.isFailure(place) || place.success.length !== 3) return undefined
+    const [negated, scheduledAt, id] = place.success
+    return Number.isSafeInteger(negated) && typeof scheduledAt === "number"
+      ? { priority: 0 - (negated as number), scheduledAt, id: id! }
+      : undefined
   }
 
   parkedJob(key: Tuple.Element, { id, priority, scheduledAt }: Place): Uint8Array {
@@ -124,9 +135,12 @@ export class JobKeys {
     return Tuple.range([key], this.parked)
   }
 
-  /** The id of a parked job, or of one in `pending`, or of one in `ended`: always the last element. */
-  lastOf(key: Uint8Array, prefix: Uint8Array): Tuple.Element {
-    return Tuple.unpack(key, prefix.length).at(-1)!
+  /**
+   * The id of a parked job, or of one in `pending`, or of one in `ended`: always the last element. `undefined` for a key
+   * that is no tuple.
+   */
+  lastOf(key: Uint8Array, prefix: Uint8Array): Tuple.Element | undefined {
+    return Result.getOrElse(Tuple.unpackResult(key, prefix.length), () => []).at(-1)
   }
 
   held(key: Tuple.Element): Uint8Array {
@@ -145,9 +159,10 @@ export class JobKeys {
     return Tuple.pack([state, endedAt, id], this.ended)
   }
 
-  /** When the job of such a key ended. */
+  /** When the job of such a key ended; 0 for a key that does not say so. */
   endedAt(endedKey: Uint8Array): number {
-    return Tuple.unpack(endedKey, this.ended.length)[1] as number
+    const time = Result.getOrElse(Tuple.unpackResult(endedKey, this.ended.length), () => [])[1]
+    return typeof time === "number" ? time : 0
   }
 
   endedOf(state: State): Tuple.KeyRange {

@@ -8,14 +8,16 @@
  *    to write is not there.
  * 3. An operation that fails has written nothing, so that a transaction may go on after it.
  * 4. Whatever takes a job of a key out of the pending queue or out of running, but for `accept` itself, brings one
- *    parked job of the key back into the queue; `accept` parks it again if there is no place.
+ *    parked job of the key back into the queue; `accept` parks it again if there is no place. Whoever ends the last
+ *    run of a key clears the key's counter.
  * 5. The bell "pending" rings when a job enters the queue or a place becomes free, "changed" when a subscriber could see
  *    a difference, "revoked" when a running job is taken from its holder.
  */
 import * as Effect from "effect/Effect"
 import * as Tuple from "../../Tuple.ts"
+import * as Keys from "../keys.ts"
 import type { TransactionState } from "../transactionState.ts"
-import { Halt } from "./errors.ts"
+import { Halt, unreadable } from "./errors.ts"
 import type { JobKeys, State } from "./layout.ts"
 import type { Place } from "./model.ts"
 import { bodyOf, decode, readData, type Row, writeRow } from "./row.ts"
@@ -36,20 +38,32 @@ export const readCounter = (bytes: Uint8Array | undefined): number =>
     ? 0
     : Number(new DataView(bytes.buffer, bytes.byteOffset).getBigInt64(0, true))
 
-/** The row of a job. One that runs is prepared for whatever happens to it. */
-export const load = ({ keys, state }: Place, id: Tuple.Element): Effect.Effect<Row | undefined> =>
-  Effect.flatMap(state.get(keys.job(id)), (bytes) => {
+/**
+ * The row of a job, for those who look at many: one that cannot be read is `"unreadable"`, and not theirs to touch. One
+ * that runs is prepared for whatever happens to it.
+ */
+export const tryLoad = ({ keys, state }: Place, id: Tuple.Element): Effect.Effect<Row | undefined | "unreadable"> =>
+  Effect.flatMap(state.get(keys.job(id)), (bytes): Effect.Effect<Row | undefined | "unreadable"> => {
     if (bytes === undefined) return Effect.undefined
     const row = decode(bytes)
+    if (row === undefined) return Effect.succeed("unreadable" as const)
     return row.state === "running" ? Effect.as(touchedOf(state).prepare(keys, id), row) : Effect.succeed(row)
   })
+
+/** The row of a job that the caller names. One that cannot be read is a defect. */
+export const load = (place: Place, id: Tuple.Element): Effect.Effect<Row | undefined> =>
+  Effect.flatMap(
+    tryLoad(place, id),
+    (row) => row === "unreadable" ? Effect.die(unreadable(place.model.type, id)) : Effect.succeed(row)
+  )
 
 /** The row of a job that its caller holds, or the refusal (2). */
 export const loadHeld = (place: Place, id: Tuple.Element, lock: Uint8Array): Effect.Effect<Row, Halt> =>
   Effect.flatMap(
-    load(place, id),
+    tryLoad(place, id),
     (row) =>
-      row !== undefined && row.state === "running" && row.lock !== undefined && Tuple.equalsBytes(row.lock, lock)
+      row !== undefined && row !== "unreadable" && row.state === "running" && row.lock !== undefined &&
+        Tuple.equalsBytes(row.lock, lock)
         ? Effect.succeed(row)
         : Effect.fail(new Halt({ type: place.model.type, id }))
   )
@@ -118,21 +132,38 @@ export const changeAndUnpark = (
   after: Row | undefined
 ): Effect.Effect<void> => {
   change(place, id, before, after)
-  return before.key === undefined ? Effect.void : unpark(place, before.key)
+  const { key } = before
+  if (key === undefined) return Effect.void
+  return before.state === "running" ? Effect.andThen(clearHeld(place, key), unpark(place, key)) : unpark(place, key)
 }
 
-/** The first parked job of a key goes back into the queue. */
-const unpark = (place: Place, key: Tuple.Element): Effect.Effect<void> => {
+/**
+ * The counter of a key of which nothing runs any more is cleared: keys may be as many as jobs. Only who ends the last
+ * run of a key reads it in a way that conflicts.
+ */
+const clearHeld = ({ keys, state }: Place, key: Tuple.Element): Effect.Effect<void> => {
+  const at = keys.held(key)
+  const ifNone = (isSnapshot: boolean, then: Effect.Effect<void>) =>
+    Effect.flatMap(state.get(at, isSnapshot), (bytes) => readCounter(bytes) <= 0 ? then : Effect.void)
+  return ifNone(true, ifNone(false, Effect.sync(() => state.clear(at))))
+}
+
+/** The first parked job of a key goes back into the queue; one that cannot be read stays where it is. */
+const unpark = Effect.fnUntraced(function*(place: Place, key: Tuple.Element) {
   const { keys, state } = place
   const { begin, end } = keys.parkedOf(key)
-  return Effect.flatMap(state.getRange(begin, end, { limit: 1 }), ([first]) => {
-    if (first === undefined) return Effect.void
+  let from = begin
+  for (;;) {
+    const [first] = yield* state.getRange(from, end, { limit: 1 })
+    if (first === undefined) return
     const id = keys.lastOf(first.key, keys.parked)
-    return Effect.map(load(place, id), (row) => {
-      if (row?.isParked === true) change(place, id, row, { ...row, isParked: false })
-    })
-  })
-}
+    const row = id === undefined ? "unreadable" : yield* tryLoad(place, id)
+    if (row !== undefined && row !== "unreadable" && row.isParked) {
+      return change(place, id!, row, { ...row, isParked: false })
+    }
+    from = Keys.next(first.key)
+  }
+})
 
 const next = (row: Row): Pick<Row, "revision"> => ({ revision: row.revision + 1 })
 

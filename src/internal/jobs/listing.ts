@@ -9,8 +9,8 @@ import * as Tuple from "../../Tuple.ts"
 import * as Keys from "../keys.ts"
 import { InvalidOption, type UnreadableData } from "./errors.ts"
 import { isState, type State, STATES } from "./layout.ts"
-import { load, readCounter, removeJob } from "./lifecycle.ts"
-import { decodeData, type Model, type Place, within } from "./model.ts"
+import { readCounter, removeJob, tryLoad } from "./lifecycle.ts"
+import { decodeData, type Model, optionsOf, type Place, within } from "./model.ts"
 import { decode, readData } from "./row.ts"
 
 /**
@@ -138,7 +138,7 @@ const pageRows = Effect.fnUntraced(function*(place: Place, options: ListOptions,
   const from = options.after === undefined
     ? undefined
     : Keys.concat(keys.prefix, new Uint8Array(Buffer.from(options.after, "hex")))
-  const rows: Array<KeyValue & { readonly id: Tuple.Element }> = []
+  const rows: Array<KeyValue & { readonly id: Tuple.Element | undefined }> = []
   for (const range of rangesOf(place, options.state)) {
     const begin = from !== undefined && Tuple.compareBytes(from, range.begin) >= 0 ? Keys.next(from) : range.begin
     if (rows.length > limit || Tuple.compareBytes(begin, range.end) >= 0) continue
@@ -148,10 +148,11 @@ const pageRows = Effect.fnUntraced(function*(place: Place, options: ListOptions,
   return rows
 })
 
-export const list = (model: Model, options: ListOptions = {}): Effect.Effect<Page<any>, InvalidOption, Transaction> =>
+export const list = (model: Model, input?: ListOptions): Effect.Effect<Page<any>, InvalidOption, Transaction> =>
   within(
     model,
     Effect.fnUntraced(function*(place: Place) {
+      const options = yield* optionsOf(model, input)
       const problem = checkOptions(model, options)
       if (problem !== undefined) return yield* problem
       const limit = options.limit ?? PAGE_DEFAULT
@@ -162,9 +163,9 @@ export const list = (model: Model, options: ListOptions = {}): Effect.Effect<Pag
       let at = 0
       for (; at < Math.min(limit, rows.length) && bytes < PAGE_BYTES_LIMIT; at++) {
         const { id } = rows[at]!
-        const stored = yield* state.get(keys.job(id), true)
-        if (stored === undefined) continue
-        const row = decode(stored)
+        const stored = id === undefined ? undefined : yield* state.get(keys.job(id), true)
+        const row = stored === undefined ? undefined : decode(stored)
+        if (id === undefined || row === undefined) continue
         const { data } = yield* readData(state, keys, id, row)
         bytes += data.length
         jobs.push({
@@ -191,11 +192,12 @@ export const list = (model: Model, options: ListOptions = {}): Effect.Effect<Pag
 /** Removes the dead jobs that died first, a bounded number; succeeds with how many they were. */
 export const purgeDead = (
   model: Model,
-  options: { readonly limit?: number | undefined } = {}
+  input?: { readonly limit?: number | undefined }
 ): Effect.Effect<number, InvalidOption, Transaction> =>
   within(
     model,
     Effect.fnUntraced(function*(place: Place) {
+      const options = yield* optionsOf(model, input)
       const problem = checkOptions(model, { limit: options.limit })
       if (problem !== undefined) return yield* problem
       const { keys, state } = place
@@ -204,8 +206,10 @@ export const purgeDead = (
       let count = 0
       for (const entry of rows) {
         const id = keys.lastOf(entry.key, keys.ended)
-        const row = yield* load(place, id)
+        const row = id === undefined ? "unreadable" : yield* tryLoad(place, id)
+        if (id === undefined || row === "unreadable") continue
         if (row?.state === "dead") yield* removeJob(place, id, row)
+        else state.clear(entry.key)
         count++
         if (state.size > PURGE_BYTES_LIMIT) break
       }

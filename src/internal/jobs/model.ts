@@ -4,7 +4,6 @@
 import * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
@@ -13,7 +12,7 @@ import * as Tuple from "../../Tuple.ts"
 import { type Codec, codecOf, packData, unpackValue } from "../codec.ts"
 import * as Keys from "../keys.ts"
 import type { TransactionState } from "../transactionState.ts"
-import { InvalidData, InvalidId, InvalidOption, JobTooLarge, UnreadableData } from "./errors.ts"
+import { InvalidData, InvalidId, InvalidOption, JobTooLarge, render, UnreadableData } from "./errors.ts"
 import { JobKeys } from "./layout.ts"
 
 /** The longest data: with that of the next run beside it, it still leaves room in a transaction. */
@@ -132,6 +131,12 @@ export const make = (type: Tuple.Element, input: Options): Model => {
   }
 }
 
+/** The options of an operation: an object, or none. */
+export const optionsOf = <O extends object>(model: Model, options: O | undefined): Effect.Effect<O, InvalidOption> =>
+  options === undefined || (typeof options === "object" && options !== null)
+    ? Effect.succeed(options ?? {} as O)
+    : Effect.fail(new InvalidOption({ type: model.type, option: "options", problem: "must be an object" }))
+
 /** A string that two elements share when they are one key. */
 export const elementText = (element: Tuple.Element): string => Keys.toText(Tuple.pack([element]))
 
@@ -221,9 +226,13 @@ export const decodeData = (
     (problem) => new UnreadableData({ type: model.type, id, ...problem })
   )
 
+/** No time is later than this: who waits until then waits for ever. */
+export const TIME_LIMIT_MILLIS = 8.64e15
+
 /**
- * How long a job waits after so many attempts, or `undefined` when its schedule has ended. Only the count is stored, so
- * the schedule is followed from its start: any process comes to the same answer.
+ * How long a job waits after so many attempts, or `undefined` when its schedule has ended: also by a mistake of its
+ * author, or by a wait beyond all times. Only the count is stored, so the schedule is followed from its start: any
+ * process comes to the same answer.
  */
 export const retryDelay = (
   model: Model,
@@ -232,19 +241,25 @@ export const retryDelay = (
   failure: unknown
 ): Effect.Effect<number | undefined> => {
   if (attempts >= model.maxAttempts) return Effect.undefined
-  return Effect.gen(function*() {
+  const followed = Effect.gen(function*() {
     const step = yield* Schedule.toStep(model.retry)
     let delay = 0
     let now = nowMillis
     for (let i = 0; i < Math.min(attempts, REPLAY_LIMIT); i++) {
-      const exit = yield* Effect.exit(step(now, failure))
-      if (Exit.isFailure(exit)) {
-        // a schedule that has ended says so as a failure; one that died is a mistake of its author
-        return Cause.hasDies(exit.cause) ? yield* Effect.failCause(exit.cause as Cause.Cause<never>) : undefined
-      }
-      delay = Duration.toMillis(exit.value[1])
+      delay = Duration.toMillis((yield* step(now, failure))[1])
       now += delay
     }
-    return Math.ceil(delay)
+    return nowMillis + delay <= TIME_LIMIT_MILLIS ? Math.ceil(delay) : undefined
   })
+  // a schedule that has ended says so as a failure
+  return Effect.catchCause(followed, (cause) =>
+    Cause.hasDies(cause)
+      ? Effect.as(
+        Effect.logError(
+          `jobs of type ${render(model.type)}: the schedule "retry" died, so this run was the last`,
+          cause
+        ),
+        undefined
+      )
+      : Effect.undefined)
 }

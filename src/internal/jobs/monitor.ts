@@ -11,6 +11,7 @@
  *    nothing runs the monitor waits for a change.
  * 3. A pass is bounded in jobs and in bytes; one that fails is repeated, smaller. A note is dropped only when a pass
  *    finds nothing left of it.
+ *    A row that cannot be read is passed over.
  * 4. A pass reads row and `seq` of each job, so that a sign of life that commits meanwhile wins.
  * 5. Several monitors do the same work in turn: their rhythm has a jitter, and who comes second finds nothing.
  */
@@ -27,7 +28,7 @@ import type { Seen } from "./bell.ts"
 import { render } from "./errors.ts"
 import type { Hub } from "./hub.ts"
 import { STAMP_BYTES } from "./layout.ts"
-import { expire, load, removeJob } from "./lifecycle.ts"
+import { expire, removeJob, tryLoad } from "./lifecycle.ts"
 import { type Place, retryDelay } from "./model.ts"
 import * as Settings from "./settings.ts"
 import { touchedOf } from "./touched.ts"
@@ -84,18 +85,31 @@ const look = (hub: Hub): Effect.Effect<Look, BackendError> =>
     return transact(hub.tenant, body)
   })
 
-/** A step of a sweep: does its work for at most so many rows of a range, behind `skip` others; gives their number. */
-type Pass = (place: Place, limit: number, skip: number) => Effect.Effect<number>
+interface Passed {
+  /** Rows that are gone from the range. */
+  readonly done: number
+  /** Rows that cannot be read, and stay. */
+  readonly left: number
+}
 
-const expirePass = (upTo: Uint8Array): Pass => (place, limit, skip) =>
+/** A step of a sweep: does its work for at most so many rows of a range, behind `skip` others. */
+type Pass = (place: Place, limit: number, skip: number) => Effect.Effect<Passed>
+
+const expirePass = (hub: Hub, upTo: Uint8Array): Pass => (place, limit, skip) =>
   Effect.gen(function*() {
     const { keys, model, state } = place
     const end = Keys.next(keys.activityEntry(upTo))
     const rows = yield* state.getRange(keys.activity, end, { limit: skip + limit, snapshot: true })
-    let count = 0
+    let done = 0
+    let left = 0
     for (const entry of rows.slice(skip)) {
-      const id = Tuple.unpack(entry.value)[0]!
-      const row = yield* load(place, id)
+      const id = keys.unpackId(entry.value)
+      const row = id === undefined ? "unreadable" : yield* tryLoad(place, id)
+      if (id === undefined || row === "unreadable") {
+        if (id !== undefined) yield* hub.tellUnreadable(id)
+        left++
+        continue
+      }
       const stamp = entry.key.subarray(entry.key.length - STAMP_BYTES)
       const stored = touchedOf(state).storedEntry(keys, id)
       if (row?.state === "running" && stored !== undefined && Tuple.equalsBytes(stored, stamp)) {
@@ -103,29 +117,35 @@ const expirePass = (upTo: Uint8Array): Pass => (place, limit, skip) =>
         const delay = yield* retryDelay(model, row.attempts, state.timeMillis, silent)
         yield* expire(place, id, row, delay !== undefined)
       } else state.clear(entry.key)
-      count++
+      done++
       if (state.size > PASS_BYTES_LIMIT) break
     }
-    return count
+    return { done, left }
   })
 
-const retentionPass: Pass = (place, limit, skip) =>
+const retentionPass = (hub: Hub): Pass => (place, limit, skip) =>
   Effect.gen(function*() {
     const { keys, model, state } = place
     const { begin } = keys.endedOf("finished")
     const end = keys.endedBefore("finished", Math.floor(state.timeMillis - model.retentionMillis))
     const rows = yield* state.getRange(begin, end, { limit: skip + limit, snapshot: true })
-    let count = 0
+    let done = 0
+    let left = 0
     for (const entry of rows.slice(skip)) {
       const id = keys.lastOf(entry.key, keys.ended)
-      const row = yield* load(place, id)
+      const row = id === undefined ? "unreadable" : yield* tryLoad(place, id)
+      if (id === undefined || row === "unreadable") {
+        if (id !== undefined) yield* hub.tellUnreadable(id)
+        left++
+        continue
+      }
       if (row?.state === "finished" && Tuple.equalsBytes(keys.endedJob("finished", row.endedAt, id), entry.key)) {
         yield* removeJob(place, id, row)
       } else state.clear(entry.key)
-      count++
+      done++
       if (state.size > PASS_BYTES_LIMIT) break
     }
-    return count
+    return { done, left }
   })
 
 /** Repeats a pass until it finds nothing (3). A row that always fails is passed over, so that others are not held up. */
@@ -139,7 +159,9 @@ const sweep = Effect.fnUntraced(function*(hub: Hub, pass: Pass) {
     )
     const exit = yield* Effect.exit(transact(hub.tenant, body))
     if (Exit.isSuccess(exit)) {
-      if (exit.value === 0) return
+      const { done, left } = exit.value
+      skip += left
+      if (done + left === 0) return
       continue
     }
     const error = exit.cause.reasons.find((reason) => reason._tag === "Fail")?.error
@@ -164,10 +186,10 @@ const turn = Effect.fnUntraced(function*(hub: Hub, notes: Array<Note>): Effect.f
   let ripe = 0
   while (ripe < notes.length && now - notes[ripe]!.atMillis >= timeoutMillis) ripe++
   if (ripe > 0) {
-    yield* sweep(hub, expirePass(notes[ripe - 1]!.stamp))
+    yield* sweep(hub, expirePass(hub, notes[ripe - 1]!.stamp))
     notes.splice(0, ripe)
   }
-  if (removalAt <= now) yield* sweep(hub, retentionPass)
+  if (removalAt <= now) yield* sweep(hub, retentionPass(hub))
   // nothing runs: nothing can become stale before something changes
   if (stamp === undefined && removalAt > now) {
     notes.length = 0

@@ -21,7 +21,7 @@ import type * as Tuple from "../../Tuple.ts"
 import { transact } from "../transact.ts"
 import type { TransactionState } from "../transactionState.ts"
 import type { Seen } from "./bell.ts"
-import { type InvalidId, JobNotFound, render } from "./errors.ts"
+import { type InvalidId, JobNotFound, render, unreadable } from "./errors.ts"
 import type { Hub } from "./hub.ts"
 import type { State } from "./layout.ts"
 import { checkId, elementText, type Model } from "./model.ts"
@@ -100,16 +100,20 @@ export class Watcher {
   }
 }
 
-/** A look at one row, or what is known of it where it has not changed: then its data is not read. */
+/**
+ * A look at one row, or what is known of it where it has not changed: then its data is not read. `undefined` when the
+ * row cannot be read.
+ */
 const snapshotOf = (
   hub: Hub,
   state: TransactionState,
   id: Tuple.Element,
   known?: Snapshot | undefined
-): Effect.Effect<Snapshot> =>
+): Effect.Effect<Snapshot | undefined> =>
   Effect.flatMap(state.get(hub.keys.job(id), true), (bytes) => {
     if (bytes === undefined) return Effect.succeed(GONE)
     const row = decode(bytes)
+    if (row === undefined) return Effect.undefined
     const version = `${row.addedAt}/${row.revision}`
     if (known?.version === version) return Effect.succeed(known)
     return Effect.map(readData(state, hub.keys, id, row), ({ data }) => ({ state: row.state, data, version }))
@@ -189,7 +193,10 @@ class Notifier {
               { concurrency: "unbounded" }
             )
           }))
-        for (const { id, snapshot } of yield* transact(this.#hub.tenant, body)) this.#tell(id, snapshot)
+        for (const { id, snapshot } of yield* transact(this.#hub.tenant, body)) {
+          // of what cannot be read there is no news
+          if (snapshot !== undefined) this.#tell(id, snapshot)
+        }
         at += PASS_JOBS_LIMIT
       } while (at < ids.length)
       return seen
@@ -259,6 +266,7 @@ export const subscribe = (
     const passesBefore = notifier.isPassing ? -1 : notifier.passes
     const body = Effect.flatMap(Transaction, (state) => snapshotOf(hub, state, id))
     const snapshot = yield* transact(hub.tenant, body)
+    if (snapshot === undefined) return yield* Effect.die(unreadable(hub.model.type, id))
     if (snapshot === GONE) {
       yield* unsubscribe(hub, watcher)
       return yield* new JobNotFound({ type: hub.model.type, id })

@@ -16,6 +16,7 @@ import {
   JobExists,
   JobNotFound,
   type JobTooLarge,
+  textOf,
   type UnreadableData
 } from "./errors.ts"
 import { type Job, lockOf, makeJob, settled } from "./job.ts"
@@ -30,9 +31,11 @@ import {
   isPriority,
   millisOf,
   type Model,
+  optionsOf,
   type Place,
   PRIORITY_LIMIT,
   retryDelay,
+  TIME_LIMIT_MILLIS,
   within
 } from "./model.ts"
 import { readData, type Row } from "./row.ts"
@@ -69,9 +72,6 @@ type BadInput = InvalidId | InvalidOption
 const invalid = (model: Model, option: string, problem: string) =>
   Effect.fail(new InvalidOption({ type: model.type, option, problem }))
 
-/** The latest time that a key holds as a whole number, and a date can say. */
-const TIME_LIMIT_MILLIS = 8.64e15
-
 /** A time in milliseconds, or `undefined` where none is given. */
 export const timeOf = (
   model: Model,
@@ -87,11 +87,6 @@ export const timeOf = (
     ? Effect.succeed(Math.round(time.value) + 0)
     : invalid(model, option, "must be a time: a DateTime, a Date, milliseconds since 1970 or an ISO string")
 }
-
-const optionsOf = <O extends object>(model: Model, options: O | undefined): Effect.Effect<O, InvalidOption> =>
-  options === undefined || (typeof options === "object" && options !== null)
-    ? Effect.succeed(options ?? {} as O)
-    : invalid(model, "options", "must be an object")
 
 const scheduleOf = Effect.fnUntraced(function*(model: Model, options: AddOptions, now: number) {
   const at = yield* timeOf(model, "scheduledAt", options.scheduledAt)
@@ -249,6 +244,7 @@ export const updateProgress = (
 ): Effect.Effect<Job<any>, HolderError | UnreadableData, Transaction> =>
   held(model, job, (place, row, lock) =>
     Effect.gen(function*() {
+      if (typeof change !== "function") return yield* invalid(model, "change", "must be a function")
       const data = change(yield* readDecoded(place, job.id, row))
       const bytes = yield* encodeData(model, job.id, data)
       const after = yield* Lifecycle.renew(place, job.id, row, bytes)
@@ -290,11 +286,8 @@ export const isResubmitted = (
   )
 
 /** The error of a run, as it is kept. */
-export const errorText = (error: unknown): string => {
-  if (typeof error === "string") return error
-  if (error instanceof Error) return error.stack ?? String(error)
-  return String(error)
-}
+export const errorText = (error: unknown): string =>
+  textOf(() => error instanceof Error ? error.stack ?? String(error) : String(error))
 
 export const fail = (
   model: Model,

@@ -81,30 +81,64 @@ const encode = (row: Row): Uint8Array =>
     row.addedAt,
     row.endedAt,
     row.revision,
-    row.error.slice(0, ERROR_LIMIT_CHARACTERS),
+    // half a character, by the error itself or by the cut, has no stored form
+    row.error.slice(0, ERROR_LIMIT_CHARACTERS).toWellFormed(),
     row.body.dataBytes,
     row.body.nextBytes,
     isInline(row.body) ? row.body.bytes : null
   ])
 
-/** A row that cannot be read is a fault of the store, or of a newer version of this library: a defect says so. */
-export const decode = (bytes: Uint8Array): Row => {
+const isBytes = (value: unknown): value is Uint8Array => value instanceof Uint8Array
+const isNumber = (value: unknown): value is number => typeof value === "number" && !Number.isNaN(value)
+const isWhole = (value: unknown, least: number): boolean => Number.isSafeInteger(value) && (value as number) >= least
+const isTime = (value: unknown): boolean => value === null || isNumber(value)
+
+/** What the fields of a row are, in their order. */
+const FIELDS: ReadonlyArray<(value: any) => boolean> = [
+  (format) => format === FORMAT,
+  (state) => isWhole(state, 0) && state < STATES.length,
+  (lock) => lock === null || isBytes(lock),
+  (priority) => Number.isSafeInteger(priority),
+  isNumber,
+  (isParked) => typeof isParked === "boolean",
+  (resubmit) => resubmit === null || (Array.isArray(resubmit) && resubmit.length === 1 && isTime(resubmit[0])),
+  (attempts) => isWhole(attempts, 0),
+  (key) => key === null || (isBytes(key) && keyOf(key) !== undefined),
+  isNumber,
+  isNumber,
+  (revision) => isWhole(revision, 0),
+  (error) => typeof error === "string",
+  (dataBytes) => isWhole(dataBytes, 0),
+  (nextBytes) => isWhole(nextBytes, -1),
+  (bytes) => bytes === null || isBytes(bytes)
+]
+
+const RUNNING = STATES.indexOf("running")
+
+const isRow = (fields: unknown): fields is ReadonlyArray<any> =>
+  Array.isArray(fields) && fields.length === FIELDS.length && FIELDS.every((is, i) => is(fields[i])) &&
+  (fields[1] === RUNNING) === (fields[2] !== null) && (!fields[5] || fields[8] !== null) &&
+  (fields[15] === null || fields[15].length === fields[13] + Math.max(0, fields[14]))
+
+const keyOf = (packed: Uint8Array): Tuple.Element | undefined => {
+  const key = Tuple.unpackResult(packed)
+  return Result.isSuccess(key) && key.success.length === 1 ? key.success[0] : undefined
+}
+
+/** A row, or `undefined` for bytes that this version did not write: a fault of the store, or a newer version's. */
+export const decode = (bytes: Uint8Array): Row | undefined => {
   const unpacked = unpackValue(bytes)
   const fields = Result.isSuccess(unpacked) ? unpacked.success : undefined
-  if (!Array.isArray(fields) || fields[0] !== FORMAT) {
-    throw new Error("a job's row is not of this version's format: use the version of effect-dgen that wrote it")
-  }
-  const state = STATES[fields[1] as number]
-  if (state === undefined) throw new Error("a job's row names no state that this version knows")
+  if (!isRow(fields)) return undefined
   return {
-    state,
+    state: STATES[fields[1] as number]!,
     lock: fields[2] ?? undefined,
     priority: fields[3],
     scheduledAt: fields[4],
     isParked: fields[5],
     resubmit: fields[6] === null ? undefined : { scheduledAt: fields[6][0] ?? undefined },
     attempts: fields[7],
-    key: fields[8] === null ? undefined : Tuple.unpack(fields[8])[0],
+    key: fields[8] === null ? undefined : keyOf(fields[8]),
     addedAt: fields[9],
     endedAt: fields[10],
     revision: fields[11],

@@ -29,7 +29,7 @@ import { Transaction } from "../../Transaction.ts"
 import { transact } from "../transact.ts"
 import type { TransactionState } from "../transactionState.ts"
 import { take, type Taken, taking, waitForMore } from "./accept.ts"
-import { render } from "./errors.ts"
+import { render, textOf } from "./errors.ts"
 import type { Hub } from "./hub.ts"
 import { type Job, lockOf, wasSettledHere } from "./job.ts"
 import { complete, failRun, handBack, loadHeld, renew } from "./lifecycle.ts"
@@ -41,8 +41,8 @@ import * as Settings from "./settings.ts"
 /** Leases that one transaction renews or checks. */
 const BEAT_JOBS_LIMIT = 500
 
-/** Data that one turn settles: far from the limit of a transaction. */
-const SETTLE_BYTES_LIMIT = 2_000_000
+/** What one turn settles, or one beat renews, in bytes: far from the limit of a transaction. */
+const WRITE_BYTES_LIMIT = 2_000_000
 
 /** Jobs that one turn takes. */
 const TAKE_LIMIT = 200
@@ -95,14 +95,38 @@ const controllerOf = (held: Held): AbortController => {
   return held.controller
 }
 
-const sizeOf = ({ outcome }: Ended): number => outcome._tag === "Finish" ? outcome.data?.length ?? 0 : 0
+/** So many times a transaction that renews or settles a job writes its id, in keys and in conflict ranges. */
+const ID_WRITES = 16
+
+const idBytes = ({ job }: Held): number => ID_WRITES * elementText(job.id).length
+
+const sizeOf = ({ held, outcome }: Ended): number =>
+  idBytes(held) + (outcome._tag === "Finish" ? outcome.data?.length ?? 0 : 0)
+
+/** What one transaction renews or checks. */
+const beatParts = (all: ReadonlyArray<Held>): ReadonlyArray<ReadonlyArray<Held>> => {
+  const parts: Array<Array<Held>> = []
+  let bytes = 0
+  for (const held of all) {
+    const part = parts.at(-1)
+    bytes += idBytes(held)
+    if (part !== undefined && part.length < BEAT_JOBS_LIMIT && bytes <= WRITE_BYTES_LIMIT) part.push(held)
+    else {
+      parts.push([held])
+      bytes = idBytes(held)
+    }
+  }
+  return parts
+}
 
 export class Worker<E> {
   readonly #hub: Hub
   readonly #run: Run<E>
   readonly #concurrency: number
   readonly #services: Context.Context<never>
-  readonly #held = new Map<string, Held>()
+  readonly #held = new Set<Held>()
+  /** The last run of each job in `held`: a handler that has settled its job itself may go on beside the next run. */
+  readonly #latest = new Map<string, Held>()
   /** Taken jobs that wait for a free handler. */
   #waiting: Array<Held> = []
   #ended: Array<Ended> = []
@@ -176,9 +200,9 @@ export class Worker<E> {
       this.#giveUpWaiting()
       this.#work.openUnsafe()
       yield* Effect.timeoutOption(this.#idle.await, graceMillis)
-      for (const held of this.#held.values()) this.#interrupt(held, "drained")
+      for (const held of Array.from(this.#held)) this.#interrupt(held, "drained")
       yield* Effect.timeoutOption(this.#idle.await, INTERRUPT_LIMIT_MILLIS)
-      for (const held of this.#held.values()) this.#giveUp(held)
+      for (const held of Array.from(this.#held)) this.#giveUp(held)
       yield* Effect.timeoutOption(this.#idle.await, HAND_BACK_LIMIT_MILLIS)
     })
   }
@@ -229,7 +253,7 @@ export class Worker<E> {
     let count = 0
     for (const ended of this.#ended) {
       bytes += sizeOf(ended)
-      if (count > 0 && (bytes > SETTLE_BYTES_LIMIT || count >= this.#settleLimit)) break
+      if (count > 0 && (bytes > WRITE_BYTES_LIMIT || count >= this.#settleLimit)) break
       count++
     }
     return this.#ended.splice(0, count)
@@ -285,7 +309,12 @@ export class Worker<E> {
       interrupted: undefined,
       isOver: false
     }
-    this.#held.set(elementText(job.id), held)
+    const text = elementText(job.id)
+    const before = this.#latest.get(text)
+    // taken again before the news of its loss came here: the new run must not go beside the old one
+    if (before !== undefined && !wasSettledHere(before.lock)) this.#interrupt(before, "lost")
+    this.#latest.set(text, held)
+    this.#held.add(held)
     this.#waiting.push(held)
     this.#busy.openUnsafe()
     this.#idle.closeUnsafe()
@@ -315,7 +344,7 @@ export class Worker<E> {
   #outcomeOf(held: Held, exit: Exit.Exit<unknown, unknown>): Outcome {
     if (Exit.isFailure(exit)) {
       if (held.interrupted !== undefined) return { _tag: "HandBack" }
-      return { _tag: "Fail", failure: Cause.squash(exit.cause), text: Cause.pretty(exit.cause) }
+      return { _tag: "Fail", failure: Cause.squash(exit.cause), text: textOf(() => Cause.pretty(exit.cause)) }
     }
     if (exit.value === undefined) return { _tag: "Finish", data: undefined }
     const encoded = Effect.runSyncExit(encodeData(this.#hub.model, held.job.id, exit.value))
@@ -335,7 +364,8 @@ export class Worker<E> {
 
   #forget(held: Held): void {
     const text = elementText(held.job.id)
-    if (this.#held.get(text) === held) this.#held.delete(text)
+    if (this.#latest.get(text) === held) this.#latest.delete(text)
+    this.#held.delete(held)
     this.#work.openUnsafe()
     if (this.#held.size > 0) return
     this.#busy.closeUnsafe()
@@ -391,9 +421,8 @@ export class Worker<E> {
    */
   #check(use: (place: Place, held: Held, row: Row) => Effect.Effect<unknown>): Effect.Effect<void, BackendError> {
     return Effect.gen({ self: this }, function*() {
-      const all = Array.from(this.#held.values()).filter((held) => !held.isOver)
-      for (let at = 0; at < all.length; at += BEAT_JOBS_LIMIT) {
-        const part = all.slice(at, at + BEAT_JOBS_LIMIT)
+      const all = Array.from(this.#held).filter((held) => !held.isOver)
+      for (const part of beatParts(all)) {
         const body = Effect.flatMap(Transaction, (state) => {
           const place: Place = { model: this.#hub.model, state, keys: this.#hub.keys }
           const looks = Effect.forEach(part, (held) =>
@@ -429,7 +458,7 @@ export class Worker<E> {
         Effect.andThen(
           Effect.sleep(Math.max(0, left - now)),
           Effect.sync(() => {
-            for (const held of Array.from(this.#held.values())) this.#interrupt(held, "lost")
+            for (const held of Array.from(this.#held)) this.#interrupt(held, "lost")
           })
         ))
     })

@@ -4,7 +4,7 @@
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import type * as Schedule from "effect/Schedule"
+import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import type { BackendError } from "../../BackendError.ts"
 import type { Tenant } from "../../Tenant.ts"
@@ -12,7 +12,7 @@ import { transact } from "../transact.ts"
 import { type Halt, type InvalidData, InvalidOption, type JobTooLarge, render, type UnreadableData } from "./errors.ts"
 import { hubOf } from "./hub.ts"
 import type { Job } from "./job.ts"
-import { isCount, millisOf, type Model } from "./model.ts"
+import { isCount, millisOf, type Model, optionsOf } from "./model.ts"
 import { startMonitor } from "./monitor.ts"
 import { update, updateProgress } from "./operations.ts"
 import { Worker } from "./worker.ts"
@@ -74,6 +74,7 @@ const check = (model: Model, options: WorkerOptions): Effect.Effect<Checked, Inv
   if (graceMillis === undefined) return invalid("grace", "must be a duration")
   if (!isCount(maxAttempts)) return invalid("maxAttempts", "must be a whole number of at least 1, or Infinity")
   const own = options.retry === undefined && options.maxAttempts === undefined
+  if (!Schedule.isSchedule(retry)) return invalid("retry", "must be a Schedule")
   return Effect.succeed({ model: own ? model : { ...model, maxAttempts, retry }, concurrency, graceMillis })
 }
 
@@ -81,13 +82,13 @@ const check = (model: Model, options: WorkerOptions): Effect.Effect<Checked, Inv
 export const workerLayer = <A, E, R>(
   model: Model,
   handler: (job: Job<A>, context: HandlerContext<A>) => Effect.Effect<A | void, E, R>,
-  options: WorkerOptions = {}
+  input?: WorkerOptions
 ): Layer.Layer<never, InvalidOption, Tenant | Exclude<R, Scope.Scope>> =>
   Layer.effectDiscard(Effect.gen(function*() {
     if (typeof handler !== "function") {
       return yield* new InvalidOption({ type: model.type, option: "handler", problem: "must be a function" })
     }
-    const checked = yield* check(model, options)
+    const checked = yield* check(model, yield* optionsOf(model, input))
     const hub = yield* hubOf(checked.model)
     const services = yield* Effect.context<Exclude<R, Scope.Scope>>()
     const run = (job: Job<A>, signal: () => AbortSignal) => {
