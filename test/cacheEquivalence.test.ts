@@ -121,7 +121,7 @@ class Twin extends DgenServer.Service<Twin>()("Twin", {
 const show = (state: unknown): string => inspect(state, { depth: Infinity, breakLength: Infinity })
 
 /** Servers that write down what they see. */
-const twin = (seen: Array<string>) => {
+const twin = (seen: Array<string>, acted: Array<string>) => {
   const handle = Effect.fnUntraced(function*(
     { ends, n, what }: Payload,
     state: State,
@@ -148,7 +148,7 @@ const twin = (seen: Array<string>) => {
     }
   })
   const layer = Layer.merge(
-    Twin.actionsLayer({ Told: (_, state) => Effect.sync(() => void seen.push(`told ${show(state)}`)) }),
+    Twin.actionsLayer({ Told: (_, state) => Effect.sync(() => void acted.push(show(state))) }),
     Twin.lockedLayer({
       Lock: ({ ends, n, what }, state) =>
         Effect.suspend(() => {
@@ -185,7 +185,9 @@ type Steps = ReadonlyArray<Payload & { readonly way: string }>
 const run = (steps: Steps, options: DgenServer.Options) =>
   Effect.gen(function*() {
     const seen: Array<string> = []
-    const start = twin(seen)
+    // actions come after the answer, so their place among what handlers see is nobody's promise
+    const acted: Array<string> = []
+    const start = twin(seen, acted)
     const opened: { scope: Scope.Closeable } = { scope: yield* Scope.make() }
     const open = Effect.suspend(() => Effect.provideService(start(options), Scope.Scope, opened.scope))
     let server = yield* open
@@ -233,7 +235,7 @@ const run = (steps: Steps, options: DgenServer.Options) =>
     const rows = (yield* rowsUnder(state)).map(({ key, value }) =>
       `${Buffer.from(key).subarray(state.length).toString("latin1")} = ${Buffer.from(value).toString("latin1")}`
     )
-    return { seen, heard, rows, state: show(yield* other.state) }
+    return { seen, acted, heard, rows, state: show(yield* other.state) }
   }).pipe(
     Effect.scoped,
     Effect.provide(Tenant.layer(["twin"]).pipe(Layer.provideMerge(MemoryBackend.layer))),
