@@ -5,6 +5,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import { traced } from "../tracing.ts"
 import type { ActionRequest } from "./model.ts"
 import { isHalt } from "./outcome.ts"
 import type { Server } from "./server.ts"
@@ -18,10 +19,7 @@ export const runActions = (
   const some = messages.filter((requests) => requests.length > 0)
   if (some.length === 0) return Effect.void
   const run = Effect.forEach(some, (requests) => runMessage(server, requests, state), { discard: true })
-  return Effect.withSpan(run, "DgenServer.actions", {
-    attributes: { server: server.definition.name },
-    captureStackTrace: false
-  })
+  return traced(run, "DgenServer.actions", () => ({ attributes: { server: server.definition.name } }))
 }
 
 const runMessage = Effect.fnUntraced(function*(

@@ -20,6 +20,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Schedule from "effect/Schedule"
 import type { BackendError } from "../../BackendError.ts"
+import { traced } from "../tracing.ts"
 import { transact } from "../transact.ts"
 import { raceWatch } from "../watching.ts"
 import { runActions } from "./actions.ts"
@@ -61,11 +62,8 @@ const turn = (
       retried(server, error)
     }
   })
-  const traced = Effect.withSpan(run, "DgenServer.consume", {
-    attributes: { server: server.definition.name },
-    captureStackTrace: false
-  })
-  return Effect.flatMap(traced, (batch) => {
+  const attributes = { server: server.definition.name }
+  return Effect.flatMap(traced(run, "DgenServer.consume", () => ({ attributes })), (batch) => {
     switch (batch._tag) {
       case "Idle":
         return Effect.succeed(batch)

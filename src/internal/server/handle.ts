@@ -18,6 +18,7 @@ import type * as Tuple from "../../Tuple.ts"
 import { checkerOf, codecOf } from "../codec.ts"
 import type { Caller, Envelope, Trace } from "../queue/envelope.ts"
 import { show } from "../show.ts"
+import { traced } from "../tracing.ts"
 import * as Answers from "./answer.ts"
 import { record } from "./metrics.ts"
 import type { ActionRequest, Answer, From, HandlerContext, LockedOutcome, Message, Outcome, Settled } from "./model.ts"
@@ -140,7 +141,7 @@ export const settle = (
 ): Effect.Effect<Handled, Crash> => {
   const { message } = input
   const takeBack = runner.mark()
-  return Effect.matchCauseEffect(traced(server, input, runner.run(message.tag, callback)), {
+  return Effect.matchCauseEffect(observed(server, input, runner.run(message.tag, callback)), {
     onFailure: (cause) => {
       const failure = cause.reasons.find((reason) => reason._tag === "Fail")
       if (failure === undefined || message.kind !== "call") {
@@ -159,7 +160,7 @@ export const settle = (
 }
 
 /** A run of a callback, in a span under the one that the message was sent in, and with the time that it took. */
-const traced = <A, E>(server: Server, input: Incoming, run: Effect.Effect<A, E>): Effect.Effect<A, E> => {
+const observed = <A, E>(server: Server, input: Incoming, run: Effect.Effect<A, E>): Effect.Effect<A, E> => {
   const timed = Effect.clockWith((clock) => {
     const begun = clock.monotonicTimeNanosUnsafe()
     return Effect.onExit(run, () => {
@@ -167,16 +168,15 @@ const traced = <A, E>(server: Server, input: Incoming, run: Effect.Effect<A, E>)
       return Effect.void
     })
   })
-  return Effect.withSpan(timed, "DgenServer.callback", {
+  return traced(timed, "DgenServer.callback", () => ({
     ...(input.trace === undefined ? {} : { parent: Tracer.externalSpan(input.trace) }),
     attributes: {
       server: server.definition.name,
       tag: input.message.tag,
       message: input.id,
       attempt: input.attempt
-    },
-    captureStackTrace: false
-  })
+    }
+  }))
 }
 
 /** A message that changes nothing. */

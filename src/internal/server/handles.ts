@@ -14,6 +14,7 @@ import * as Result from "effect/Result"
 import { codecOf } from "../codec.ts"
 import type { Caller } from "../queue/envelope.ts"
 import { show } from "../show.ts"
+import { traced } from "../tracing.ts"
 import * as Answers from "./answer.ts"
 import * as Clients from "./client.ts"
 import { CallTimeout, InvalidPayload, ServerKilled, type ServerStopped } from "./errors.ts"
@@ -160,11 +161,8 @@ const calling = (server: Server, operation: string, way: Way): Client["call"] =>
         (bytes) => Answers.decode(definition, checked.message, bytes)
       )
   )
-  const traced = Effect.withSpan(run, "DgenServer.call", {
-    attributes: { server: definition.name, tag },
-    captureStackTrace: false
-  })
-  return unlessEnded(server, unlessGone(server, Clients.withTimeout(traced, definition.name, tag, timeoutMillis)))
+  const call = traced(run, "DgenServer.call", () => ({ attributes: { server: definition.name, tag } }))
+  return unlessEnded(server, unlessGone(server, Clients.withTimeout(call, definition.name, tag, timeoutMillis)))
 }
 
 /** Handles a message that is no call at once. */

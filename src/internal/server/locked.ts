@@ -29,6 +29,7 @@ import { Transaction } from "../../Transaction.ts"
 import { equalsBytes } from "../../Tuple.ts"
 import { withId } from "../queue/envelope.ts"
 import { show } from "../show.ts"
+import { traced } from "../tracing.ts"
 import { transact } from "../transact.ts"
 import type { TransactionState } from "../transactionState.ts"
 import { signalKey } from "../watching.ts"
@@ -114,10 +115,9 @@ type Finished =
 
 /** Runs the locked handler of a lock, and gives the lock back. */
 export const runLocked = (server: Server, acquired: Acquired): Effect.Effect<Ended, BackendError | Unreadable> =>
-  Effect.withSpan(sectionOf(server, acquired), "DgenServer.locked", {
-    attributes: { server: server.definition.name, tag: acquired.input.message.tag },
-    captureStackTrace: false
-  })
+  traced(sectionOf(server, acquired), "DgenServer.locked", () => ({
+    attributes: { server: server.definition.name, tag: acquired.input.message.tag }
+  }))
 
 const sectionOf = Effect.fnUntraced(function*(server: Server, acquired: Acquired) {
   let { state, version } = acquired
