@@ -315,12 +315,11 @@ export const requeueDeadLetter = (
 ): Effect.Effect<void, DeadLetterNotFound, Transaction> =>
   using(
     queue,
-    (state, keys) =>
-      Effect.flatMap(
-        DeadLetters.requeue(state, keys, id),
-        (found) => found ? Effect.void : Effect.fail(new DeadLetterNotFound({ id: show(id) }))
-      )
+    (state, keys) => Effect.flatMap(DeadLetters.requeue(state, keys, id), (isFound) => unlessMissing(isFound, id))
   )
+
+const unlessMissing = (isFound: boolean, id: string): Effect.Effect<void, DeadLetterNotFound> =>
+  isFound ? Effect.void : Effect.fail(new DeadLetterNotFound({ id: show(id) }))
 
 /**
  * Removes a dead letter for good. Fails with `DeadLetterNotFound`.
@@ -334,11 +333,7 @@ export const deleteDeadLetter = (
 ): Effect.Effect<void, DeadLetterNotFound, Transaction> =>
   using(
     queue,
-    (state, keys) =>
-      Effect.flatMap(
-        DeadLetters.remove(state, keys, id),
-        (row) => row === undefined ? Effect.fail(new DeadLetterNotFound({ id: show(id) })) : Effect.void
-      )
+    (state, keys) => Effect.flatMap(DeadLetters.remove(state, keys, id), (row) => unlessMissing(row !== undefined, id))
   )
 
 /**

@@ -20,8 +20,10 @@ import type { KeyValue } from "../Backend.ts"
 import type { BackendError } from "../BackendError.ts"
 import { Transaction } from "../Transaction.ts"
 import * as Tuple from "../Tuple.ts"
+import * as Counters from "./counters.ts"
 import * as Keys from "./keys.ts"
 import { processPrefix } from "./layout.ts"
+import { PIECE_BYTES } from "./limits.ts"
 import { type Target, transact } from "./transact.ts"
 import type { TransactionState } from "./transactionState.ts"
 import { type Armed, raceWatch, watchKey } from "./watching.ts"
@@ -40,19 +42,14 @@ const bellKey = (prefix: Uint8Array, instance: Uint8Array): Uint8Array =>
 const answerPrefix = (prefix: Uint8Array, instance: Uint8Array): Uint8Array =>
   Tuple.pack(["answer"], processPrefix(prefix, instance))
 
-/** The biggest piece of an answer that one value holds. */
-const CHUNK_BYTES = 90_000
-
-const ONE = Uint8Array.of(1, 0, 0, 0, 0, 0, 0, 0)
-
 /** Writes an answer for a call of another process, and rings its bell. */
 export const writeAnswer = (state: TransactionState, instance: Uint8Array, id: number, answer: Uint8Array): void => {
   const prefix = answerPrefix(state.prefix, instance)
-  const chunks = Math.max(1, Math.ceil(answer.length / CHUNK_BYTES))
+  const chunks = Math.max(1, Math.ceil(answer.length / PIECE_BYTES))
   for (let i = 0; i < chunks; i++) {
-    state.set(Tuple.pack([id, i, chunks], prefix), answer.subarray(i * CHUNK_BYTES, (i + 1) * CHUNK_BYTES))
+    state.set(Tuple.pack([id, i, chunks], prefix), answer.subarray(i * PIECE_BYTES, (i + 1) * PIECE_BYTES))
   }
-  state.add(bellKey(state.prefix, instance), ONE)
+  state.add(bellKey(state.prefix, instance), Counters.PLUS_ONE)
 }
 
 /** The waiting calls of a tenant's layer. */

@@ -43,3 +43,15 @@ export const concat = (a: Uint8Array, b: Uint8Array): Uint8Array => {
 
 /** Byte strings, one after the other. */
 export const concatAll = (parts: ReadonlyArray<Uint8Array>): Uint8Array => new Uint8Array(Buffer.concat(parts))
+
+/** The place in sorted keys of the first that is not below a key. */
+export const lowerBound = (keys: ReadonlyArray<string>, key: string): number => {
+  let low = 0
+  let high = keys.length
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if (keys[middle]! < key) low = middle + 1
+    else high = middle
+  }
+  return low
+}

@@ -8,7 +8,7 @@
  * 3. `cleared` is sorted and disjoint, and ends up before all entries in the commit: `mutations()` clears first.
  */
 import type { Mutation } from "../Backend.ts"
-import { fromText } from "./keys.ts"
+import { fromText, lowerBound } from "./keys.ts"
 
 /** What a transaction did to a key, as the mutation of its commit. */
 export type Entry = Extract<Mutation, { readonly op: "set" | "clear" | "add" | "versionstampedValue" }>
@@ -23,17 +23,6 @@ export const addBytes = (value: Uint8Array | undefined, operand: Uint8Array): Ui
     carry = sum >> 8
   }
   return out
-}
-
-const lowerBound = (keys: ReadonlyArray<string>, key: string): number => {
-  let low = 0
-  let high = keys.length
-  while (low < high) {
-    const middle = (low + high) >> 1
-    if (keys[middle]! < key) low = middle + 1
-    else high = middle
-  }
-  return low
 }
 
 interface Cleared {

@@ -2,6 +2,7 @@
  * A map with its keys in order, in chunks, so that an insertion moves few keys however large the map is. Keys are
  * latin1 strings, which order like the bytes they stand for.
  */
+import { lowerBound } from "./keys.ts"
 
 /** Small enough to move quickly, large enough that a million keys have few chunks. */
 const CHUNK_KEYS = 256
@@ -9,17 +10,6 @@ const CHUNK_KEYS = 256
 interface Chunk<V> {
   readonly keys: Array<string>
   readonly values: Array<V>
-}
-
-const lowerBound = (keys: ReadonlyArray<string>, key: string): number => {
-  let low = 0
-  let high = keys.length
-  while (low < high) {
-    const middle = (low + high) >> 1
-    if (keys[middle]! < key) low = middle + 1
-    else high = middle
-  }
-  return low
 }
 
 export class SortedMap<V> {

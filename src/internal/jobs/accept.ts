@@ -22,13 +22,14 @@ import type { KeyValue } from "../../Backend.ts"
 import type { BackendError } from "../../BackendError.ts"
 import { Transaction } from "../../Transaction.ts"
 import * as Tuple from "../../Tuple.ts"
+import * as Counters from "../counters.ts"
 import * as Keys from "../keys.ts"
 import { transact } from "../transact.ts"
 import type { TransactionState } from "../transactionState.ts"
 import type { Seen } from "./bell.ts"
 import type { Hub } from "./hub.ts"
 import { type Job, makeJob } from "./job.ts"
-import { change, failRun, readCounter, start, tryLoad } from "./lifecycle.ts"
+import { change, failRun, start, tryLoad } from "./lifecycle.ts"
 import { decodeData, type Place } from "./model.ts"
 import { release } from "./operations.ts"
 import { readData, type Row } from "./row.ts"
@@ -97,7 +98,7 @@ class Search {
   hasPlace(key: Tuple.Element): Effect.Effect<boolean> {
     const limit = this.place.model.maxRunningPerKey
     if (limit === Infinity) return Effect.succeed(true)
-    return Effect.map(this.place.state.get(this.place.keys.held(key)), (bytes) => readCounter(bytes) < limit)
+    return Effect.map(this.place.state.get(this.place.keys.held(key)), (bytes) => Counters.read(bytes) < limit)
   }
 }
 
@@ -115,8 +116,8 @@ const running = ({ keys, state }: Place): Effect.Effect<number> => {
     let count = 0
     for (const row of rows) {
       const [from, to] = Tuple.unpack(row.key, keys.runMoves.length)
-      if (to === "running") count += readCounter(row.value)
-      if (from === "running") count -= readCounter(row.value)
+      if (to === "running") count += Counters.read(row.value)
+      if (from === "running") count -= Counters.read(row.value)
     }
     return count
   })

@@ -15,6 +15,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Tuple from "../../Tuple.ts"
+import * as Counters from "../counters.ts"
 import * as Keys from "../keys.ts"
 import type { TransactionState } from "../transactionState.ts"
 import { Halt, unreadable } from "./errors.ts"
@@ -22,21 +23,6 @@ import type { JobKeys, State } from "./layout.ts"
 import type { Place } from "./model.ts"
 import { bodyOf, decode, readData, type Row, writeRow } from "./row.ts"
 import { touchedOf } from "./touched.ts"
-
-const amount = (value: number): Uint8Array => {
-  const bytes = new Uint8Array(8)
-  new DataView(bytes.buffer).setBigInt64(0, BigInt(value), true)
-  return bytes
-}
-
-const PLUS_ONE = amount(1)
-const MINUS_ONE = amount(-1)
-
-/** A counter of the store. */
-export const readCounter = (bytes: Uint8Array | undefined): number =>
-  bytes === undefined || bytes.length !== 8
-    ? 0
-    : Number(new DataView(bytes.buffer, bytes.byteOffset).getBigInt64(0, true))
 
 /**
  * The row of a job, for those who look at many: one that cannot be read is `"unreadable"`, and not theirs to touch. One
@@ -74,7 +60,7 @@ const leave = (state: TransactionState, keys: JobKeys, id: Tuple.Element, row: R
       return state.clear(row.isParked ? keys.parkedJob(row.key!, { id, ...row }) : keys.pendingJob({ id, ...row }))
     case "running":
       touchedOf(state).mark(keys, id, false)
-      if (row.key !== undefined) state.add(keys.held(row.key), MINUS_ONE)
+      if (row.key !== undefined) state.add(keys.held(row.key), Counters.MINUS_ONE)
       return
     default:
       return state.clear(keys.endedJob(row.state, row.endedAt, id))
@@ -89,7 +75,7 @@ const enter = (state: TransactionState, keys: JobKeys, id: Tuple.Element, row: R
       return state.set(keys.pendingJob({ id, ...row }), EMPTY)
     case "running":
       touchedOf(state).mark(keys, id, true)
-      if (row.key !== undefined) state.add(keys.held(row.key), PLUS_ONE)
+      if (row.key !== undefined) state.add(keys.held(row.key), Counters.PLUS_ONE)
       return
     default:
       return state.set(keys.endedJob(row.state, row.endedAt, id), EMPTY)
@@ -117,7 +103,7 @@ export const change = (
   }
   const from = before?.state ?? "none"
   const to = after?.state ?? "none"
-  if (from !== to) state.add(keys.move(from, to), PLUS_ONE)
+  if (from !== to) state.add(keys.move(from, to), Counters.PLUS_ONE)
   writeRow(state, keys, id, before, after)
   // nobody can wait for changes of a job that was not there
   if (before !== undefined && before.revision !== after?.revision) touchedOf(state).ring(keys.changedBell)
@@ -144,7 +130,7 @@ export const changeAndUnpark = (
 const clearHeld = ({ keys, state }: Place, key: Tuple.Element): Effect.Effect<void> => {
   const at = keys.held(key)
   const ifNone = (isSnapshot: boolean, then: Effect.Effect<void>) =>
-    Effect.flatMap(state.get(at, isSnapshot), (bytes) => readCounter(bytes) <= 0 ? then : Effect.void)
+    Effect.flatMap(state.get(at, isSnapshot), (bytes) => Counters.read(bytes) <= 0 ? then : Effect.void)
   return ifNone(true, ifNone(false, Effect.sync(() => state.clear(at))))
 }
 

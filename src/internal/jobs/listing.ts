@@ -6,10 +6,11 @@ import type * as Result from "effect/Result"
 import type { KeyValue } from "../../Backend.ts"
 import type { Transaction } from "../../Transaction.ts"
 import * as Tuple from "../../Tuple.ts"
+import * as Counters from "../counters.ts"
 import * as Keys from "../keys.ts"
 import { InvalidOption, type UnreadableData } from "./errors.ts"
 import { isState, type State, STATES } from "./layout.ts"
-import { readCounter, removeJob, tryLoad } from "./lifecycle.ts"
+import { removeJob, tryLoad } from "./lifecycle.ts"
 import { decodeData, type Model, optionsOf, type Place, within } from "./model.ts"
 import { decode, readData } from "./row.ts"
 
@@ -44,7 +45,7 @@ export const counts = (model: Model): Effect.Effect<Counts, InvalidOption, Trans
       const sums: Record<string, number> = Object.fromEntries(STATES.map((name) => [name, 0]))
       for (const row of rows) {
         const [, from, to] = Tuple.unpack(row.key, keys.moves.length) as [string, string, string]
-        const moved = readCounter(row.value)
+        const moved = Counters.read(row.value)
         if (from in sums) sums[from]! -= moved
         if (to in sums) sums[to]! += moved
       }

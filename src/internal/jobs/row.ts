@@ -8,6 +8,7 @@ import * as Result from "effect/Result"
 import * as Tuple from "../../Tuple.ts"
 import { packValue, unpackValue } from "../codec.ts"
 import * as Keys from "../keys.ts"
+import { PIECE_BYTES } from "../limits.ts"
 import type { TransactionState } from "../transactionState.ts"
 import { type JobKeys, type State, STATES } from "./layout.ts"
 
@@ -16,9 +17,6 @@ const FORMAT = 1
 
 /** Data up to here lies in the row: the rest of the row needs room below a value's limit, its last error above all. */
 const INLINE_LIMIT_BYTES = 60_000
-
-/** A piece of long data: below a value's limit. */
-const PIECE_BYTES = 90_000
 
 /** The last error of a job is kept so far: enough for a stack. */
 const ERROR_LIMIT_CHARACTERS = 4_000

@@ -9,6 +9,7 @@
  */
 import * as Effect from "effect/Effect"
 import type * as Tuple from "../../Tuple.ts"
+import * as Counters from "../counters.ts"
 import * as Keys from "../keys.ts"
 import type { TransactionState } from "../transactionState.ts"
 import { signalKey } from "../watching.ts"
@@ -20,8 +21,6 @@ interface Seq {
   readonly stored: Uint8Array | undefined
   isRunning: boolean
 }
-
-const ONE = Uint8Array.of(1, 0, 0, 0, 0, 0, 0, 0)
 
 /** Versionstamps have ten bytes; the last two of an entry are the place within the commit. */
 const USER_VERSION_POSITION = 10
@@ -78,7 +77,7 @@ export class Touched {
       state.setVersionstampedValue(seq.keys.seq(seq.id), stamp, 0)
     }
     for (const bell of this.#bells.values()) {
-      state.add(bell, ONE)
+      state.add(bell, Counters.PLUS_ONE)
       signalKey(state.target, state, bell)
     }
   }

@@ -9,7 +9,8 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Tuple from "../../Tuple.ts"
 import { packValue, unpackValue } from "../codec.ts"
-import { isTime } from "../limits.ts"
+import * as Counters from "../counters.ts"
+import { isCount, isTime } from "../limits.ts"
 import type { TransactionState } from "../transactionState.ts"
 import * as Pieces from "./pieces.ts"
 import * as Queue from "./queue.ts"
@@ -42,10 +43,8 @@ export const write = (
     keys.dead,
     packValue([FORMAT, letter.attempts, state.timeMillis, cause, letter.message])
   )
-  state.add(keys.deadCount, Queue.counterBytes(1))
+  state.add(keys.deadCount, Counters.PLUS_ONE)
 }
-
-const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0
 
 const rowOf = (keys: QueueKeys, whole: Pieces.Whole): DeadRow => {
   const id = Pieces.nameOf(keys.dead, whole)
@@ -102,7 +101,7 @@ export const remove = (
   Effect.map(find(state, keys, id), (whole) => {
     if (whole === undefined) return undefined
     for (const key of whole.keys) state.clear(key)
-    state.add(keys.deadCount, Queue.counterBytes(-1))
+    state.add(keys.deadCount, Counters.MINUS_ONE)
     return rowOf(keys, whole)
   })
 

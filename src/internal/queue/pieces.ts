@@ -5,10 +5,8 @@
 import type { KeyValue } from "../../Backend.ts"
 import * as Tuple from "../../Tuple.ts"
 import * as Keys from "../keys.ts"
+import { PIECE_BYTES } from "../limits.ts"
 import type { TransactionState } from "../transactionState.ts"
-
-/** A piece of a long byte string: below a value's limit, with room for a header. */
-export const PIECE_BYTES = 90_000
 
 /** More than a transaction can write: a key that says so is none of ours, and nobody looks for all those pieces. */
 const PIECES_LIMIT = 1_000

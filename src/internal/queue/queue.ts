@@ -9,6 +9,7 @@
 import * as Effect from "effect/Effect"
 import type { Transaction } from "../../Transaction.ts"
 import * as Tuple from "../../Tuple.ts"
+import * as Counters from "../counters.ts"
 import * as Keys from "../keys.ts"
 import type { TransactionState } from "../transactionState.ts"
 import * as Pieces from "./pieces.ts"
@@ -26,17 +27,6 @@ export interface Item extends Pieces.Whole {
   readonly message: Uint8Array
 }
 
-export const counterBytes = (amount: number): Uint8Array => {
-  const bytes = new Uint8Array(8)
-  new DataView(bytes.buffer).setBigInt64(0, BigInt(amount), true)
-  return bytes
-}
-
-const readCounter = (bytes: Uint8Array | undefined): bigint =>
-  bytes === undefined || bytes.length !== 8
-    ? 0n
-    : new DataView(bytes.buffer, bytes.byteOffset).getBigInt64(0, true)
-
 const itemOf = (whole: Pieces.Whole): Item => {
   const { bytes } = whole
   const isItem = bytes.length >= HEADER_BYTES
@@ -53,7 +43,7 @@ export const push = (state: TransactionState, keys: QueueKeys, message: Uint8Arr
   new DataView(bytes.buffer).setUint32(0, attempts)
   bytes.set(message, HEADER_BYTES)
   Pieces.append(state, keys.items, bytes)
-  state.add(keys.push, counterBytes(1))
+  state.add(keys.push, Counters.PLUS_ONE)
 }
 
 /** The first items, at most `limit`, by snapshot. */
@@ -83,7 +73,7 @@ export const peekWhole = (
 export const take = (state: TransactionState, keys: QueueKeys, items: ReadonlyArray<Item>): void => {
   if (items.length === 0) return
   for (const item of items) clearWhole(state, item)
-  state.add(keys.pop, counterBytes(items.length))
+  state.add(keys.pop, Counters.amountBytes(items.length))
 }
 
 /** Clears a byte string that was read by snapshot, if nobody else did. */
@@ -99,12 +89,12 @@ export const length = (state: TransactionState, keys: QueueKeys): Effect.Effect<
   Effect.zipWith(
     state.get(keys.push, true),
     state.get(keys.pop, true),
-    (pushed, popped) => Number(readCounter(pushed) - readCounter(popped))
+    (pushed, popped) => Number(Counters.readBigint(pushed) - Counters.readBigint(popped))
   )
 
 /** A counter, by snapshot. */
 export const count = (state: TransactionState, key: Uint8Array): Effect.Effect<number> =>
-  Effect.map(state.get(key, true), (bytes) => Number(readCounter(bytes)))
+  Effect.map(state.get(key, true), Counters.read)
 
 /**
  * Counts one more failure of an item, if the store still has the item as it was seen (rule R12). Succeeds with whether

@@ -7,7 +7,7 @@
 import * as Result from "effect/Result"
 import { packValue, unpackValue } from "../codec.ts"
 import * as Keys from "../keys.ts"
-import { isTime } from "../limits.ts"
+import { isCount, isTime } from "../limits.ts"
 import type { Kind } from "./model.ts"
 
 const VERSION_BYTES = 22
@@ -77,8 +77,6 @@ export const decode = (bytes: Uint8Array): Result.Result<Head, string> => {
 }
 
 const isToken = (value: unknown): value is Uint8Array => value instanceof Uint8Array && value.length === TOKEN_BYTES
-
-const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0
 
 const lockOf = (data: unknown): Lock | undefined => {
   if (!Array.isArray(data)) return undefined

@@ -116,11 +116,11 @@ const after = (
     : handled.actions.length === 0
     ? Effect.void
     : runActions(server, [handled.actions], handled.state)
-  return ran.progress._tag === "Waits" ? Effect.andThen(unlessGone(server, ran.caller), rest) : rest
+  return ran.progress._tag === "Waits" ? Effect.andThen(forgetIfGone(server, ran.caller), rest) : rest
 }
 
 /** Takes away the key of a call that ended before the commit that says that it waits. */
-const unlessGone = (server: Server, caller: Envelopes.Caller | undefined): Effect.Effect<void> =>
+const forgetIfGone = (server: Server, caller: Envelopes.Caller | undefined): Effect.Effect<void> =>
   caller === undefined || server.tenant.calls.has(caller.instance, caller.id)
     ? Effect.void
     : Effect.ignore(forget(server.tenant, server.keys, caller))

@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Tuple from "../../Tuple.ts"
 import * as Keys from "../keys.ts"
+import { PIECE_BYTES } from "../limits.ts"
 import * as DeadLetters from "../queue/deadLetters.ts"
 import * as Envelopes from "../queue/envelope.ts"
 import * as Queue from "../queue/queue.ts"
@@ -17,8 +18,6 @@ import { signalKey } from "../watching.ts"
 import * as Answers from "./answer.ts"
 import { answerCaller } from "./answering.ts"
 import type { ServerKeys } from "./layout.ts"
-
-const PIECE_BYTES = 90_000
 
 /** A message that became a dead letter. */
 export interface Died {

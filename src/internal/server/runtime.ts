@@ -11,8 +11,8 @@ import * as StateCodec from "../../StateCodec.ts"
 import { Tenant } from "../../Tenant.ts"
 import { Transaction } from "../../Transaction.ts"
 import type * as Tuple from "../../Tuple.ts"
+import * as Counters from "../counters.ts"
 import * as Keys from "../keys.ts"
-import * as Queue from "../queue/queue.ts"
 import { transact } from "../transact.ts"
 import type { TransactionState } from "../transactionState.ts"
 import * as Clients from "./client.ts"
@@ -71,7 +71,7 @@ const writeFirst = (
     const version = Keys.toText(state.operationId)
     writeHead(state, keys, head === undefined ? { version, lock: undefined, fenced: [] } : { ...head, version })
     // whoever watches for pushes sees when the key goes, and with it the server
-    state.add(keys.push, Queue.counterBytes(0))
+    state.add(keys.push, Counters.amountBytes(0))
   })
 
 /** Two definitions with one name in one tenant layer would read each other's messages. */

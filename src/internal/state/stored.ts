@@ -26,9 +26,6 @@ const TERM = 0
 const ASSIGNS = 1
 const COMPONENTS = 2
 
-/** A piece of a term: below a value's limit, and a round number (source document, section 4.5). */
-export const PIECE_BYTES = 90_000
-
 /** Far above what a plan nests; bytes from outside must not choose the depth of the stack. */
 const DEPTH_LIMIT = 64
 

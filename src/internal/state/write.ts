@@ -11,6 +11,7 @@
 import { KEY_LIMIT_BYTES, KEY_PREFIX_ALLOWANCE_BYTES } from "../../Backend.ts"
 import * as Tuple from "../../Tuple.ts"
 import * as Keys from "../keys.ts"
+import { PIECE_BYTES } from "../limits.ts"
 import { assign, packPlain } from "../plain.ts"
 import { type Path, Refused } from "../problem.ts"
 import type { TransactionState } from "../transactionState.ts"
@@ -120,9 +121,9 @@ const writeData = (
   path: Path
 ): number => {
   const bytes = packPlain(data, path)
-  const pieces = Math.ceil(bytes.length / Layout.PIECE_BYTES)
+  const pieces = Math.ceil(bytes.length / PIECE_BYTES)
   for (let i = 0; i < pieces; i++) {
-    const piece = bytes.subarray(i * Layout.PIECE_BYTES, (i + 1) * Layout.PIECE_BYTES)
+    const piece = bytes.subarray(i * PIECE_BYTES, (i + 1) * PIECE_BYTES)
     writes.set(Layout.pieceKey(prefix, i), piece, path)
   }
   if (previous !== undefined && previous.pieces > pieces) {
