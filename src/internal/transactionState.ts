@@ -76,6 +76,7 @@ export class TransactionState {
   readonly #readKeys = new Map<string, Uint8Array>()
   readonly #readRanges = new Map<string, KeyRange>()
   readonly #watches: Array<WatchRequest> = []
+  #fetched: Map<string, Uint8Array | undefined> | undefined
   #userVersion = 0
   #closed = false
   readonly driver: DriverTransaction
@@ -140,8 +141,27 @@ export class TransactionState {
     if (entry === undefined && this.#overlay.isCleared(text)) return Effect.undefined
     if (!this.#checkKey(key)) return this.#die()
     if (!snapshot) this.#addReadKey(text, key)
-    const read = this.#guard(this.driver.get(key))
+    const read = this.#fetched?.has(text) ?
+      Effect.succeed(this.#fetched.get(text))
+      : this.#guard(this.driver.get(key))
     return entry === undefined ? read : Effect.map(read, (value) => addBytes(value, entry.operand))
+  }
+
+  /**
+   * Reads keys together, so that a `get` of one asks the store no more: of a store at the end of a connection, many reads
+   * one after another cost as many round trips. A store in this process, whose commits are never unknown, answers at
+   * once. Conflicts come with the `get` alone.
+   */
+  prefetch(keys: ReadonlyArray<Uint8Array>): Effect.Effect<void> {
+    if (keys.length < 2 || !this.target.backend.commitCanBeUnknown) return Effect.void
+    if (this.#refused()) return this.#die()
+    const fetched = this.#fetched ??= new Map()
+    return Effect.forEach(keys, (key) =>
+      this.#checkKey(key)
+        ? Effect.map(this.#guard(this.driver.get(key)), (value) => {
+          fetched.set(Keys.toText(key), value)
+        })
+        : this.#die(), { concurrency: "unbounded", discard: true })
   }
 
   getRange(

@@ -156,6 +156,8 @@ const runItems = (
     pace.seen = items
     pace.logs = logs
     const loaded = yield* Effect.mapError(loadState(server, head), (error) => new Unreadable(error))
+    const envelopes = items.map((item) => Envelopes.decode(item.message))
+    yield* state.prefetch(waitingKeys(server, envelopes))
     const actions: Array<ReadonlyArray<ActionRequest>> = []
     const outcomes: Array<Handled["outcome"]> = []
     let current = loaded.state
@@ -164,7 +166,7 @@ const runItems = (
     for (const [index, item] of items.entries()) {
       pace.at = index
       const { handled, input } = yield* Effect.catchDefect(
-        runItem(server, state, runner, logs, item, index, current),
+        runItem(server, state, runner, logs, envelopes[index]!, item, index, current),
         (defect) => Effect.fail(new Crash("message", Cause.die(defect), logs, index))
       )
       taken++
@@ -197,16 +199,31 @@ const runItems = (
     }
   })
 
+/** What says of the calls of a batch that they wait, up to the message that must be its last. */
+const waitingKeys = (
+  server: Server,
+  envelopes: ReadonlyArray<Result.Result<Envelopes.Envelope, string>>
+): ReadonlyArray<Uint8Array> => {
+  const keys: Array<Uint8Array> = []
+  for (const envelope of envelopes) {
+    if (Result.isFailure(envelope)) break
+    const { caller, tag } = envelope.success
+    if (caller !== undefined) keys.push(server.keys.waitingKey(caller.millis, caller.instance, caller.id))
+    if (server.definition.messages.get(tag)?.locks !== false) break
+  }
+  return keys
+}
+
 const runItem = Effect.fnUntraced(function*(
   server: Server,
   state: TransactionState,
   runner: PureRunner,
   logs: HeldLogs,
+  envelope: Result.Result<Envelopes.Envelope, string>,
   item: Queue.Item,
   index: number,
   current: unknown
 ) {
-  const envelope = Envelopes.decode(item.message)
   if (index === 0 && Result.isSuccess(envelope)) {
     record(server, server.metrics.oldestMillis, Math.max(0, state.timeMillis - envelope.success.millis))
   }
