@@ -276,7 +276,7 @@ export class DiskFull extends Schema.TaggedError<DiskFull>("effect-dgen/BackendE
 }
 
 /**
- * The store's file is damaged.
+ * The store's file is damaged, or has lost its newest commits.
  *
  * @since 0.1.0
  * @category errors

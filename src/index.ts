@@ -104,7 +104,9 @@ export * as MemoryBackend from "./MemoryBackend.ts"
  * commit that was reported survives a crash and a loss of power (WAL with `synchronous=FULL`), and concurrent commits of
  * a process share a disk sync.
  *
- * What you owe: the file lies on a local disk (not on a network file system), in a folder that exists.
+ * What you owe: the file lies on a local disk (not on a network file system), in a folder that exists. Beside it lie its
+ * log (`-wal`), which may hold the newest commits alone, and the version that it must reach (`-version`): a file that lost
+ * commits is refused with `Corrupt`, so whoever restores an older one deletes its `-version`.
  *
  * @since 0.1.0
  */

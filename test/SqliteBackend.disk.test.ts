@@ -1,47 +1,22 @@
 /** What happens to a file that its disk, or somebody at it, takes something from: typed errors, and no wrong value. */
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Layer, Logger, Schema } from "effect"
-import { Backend, BackendError, DgenServer, SqliteBackend, Tenant } from "effect-dgen"
+import { Effect, Layer, Logger, Schema } from "effect"
+import { BackendError, DgenServer, SqliteBackend, Tenant } from "effect-dgen"
 import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { afterAll } from "vitest"
-import { SqliteFile } from "../src/internal/sqliteFile.ts"
 import { get, outcome, put, range, within, write } from "./driverSupport.ts"
+import { nameOf, prefixOf, valueOf, withBackend } from "./sqliteSupport.ts"
 import { temporaryFolder } from "./temporary.ts"
 
 const folder = temporaryFolder()
-
-const withBackend = <A, E>(filename: string, use: (backend: Backend.Backend["Service"]) => Effect.Effect<A, E>) =>
-  Effect.scoped(
-    Effect.flatMap(
-      Layer.build(SqliteBackend.layer({ filename })),
-      (context) => use(Context.get(context, Backend.Backend))
-    )
-  )
 
 const place = (name: string): string => {
   const dir = path.join(folder, name)
   fs.mkdirSync(dir)
   return path.join(dir, "app.db")
 }
-
-const nameOf = (i: number): string => `k${String(i).padStart(4, "0")}`
-const valueOf = (i: number): string => `${i} `.repeat(60)
-
-/** Copies the files as they are now: what a crash would leave. */
-const crashed = (filename: string, to: string): void => {
-  for (const suffix of ["", "-wal"]) fs.copyFileSync(filename + suffix, to + suffix)
-}
-
-/** How many of the first keys are there, in one look; no key may be there behind one that is missing. */
-const prefixOf = (backend: Backend.Backend["Service"], keys: number) =>
-  Effect.map(within(backend, (driver) => range(driver, "k", "l")), (rows) => {
-    assert.isAtMost(rows.length, keys)
-    const other = rows.findIndex(([name, value], i) => name !== nameOf(i) || value !== valueOf(i))
-    if (other !== -1) assert.deepStrictEqual(rows[other], [nameOf(other), valueOf(other)])
-    return rows.length
-  })
 
 // --- a full disk ---
 
@@ -235,65 +210,4 @@ describe("SqliteBackend with a damaged file", () => {
         assert.include(["Corrupt", "ForeignDatabase", "NewerFormat", "success"], seen, `page at ${page}`)
       }
     }), 60_000)
-})
-
-describe("SqliteBackend with a log that was taken away", () => {
-  const COMMITS = 50
-  const written = (backend: Backend.Backend["Service"], from: number) =>
-    Effect.forEach(
-      Array.from({ length: COMMITS }, (_, i) => from + i),
-      (i) => write(backend, put(nameOf(i), valueOf(i))),
-      { discard: true }
-    )
-
-  it.live("after a crash: the file has the commits up to some point, in their order, and takes new ones", () =>
-    Effect.gen(function*() {
-      const filename = place("log")
-      const copies = ["whole", "removed", "cut", "garbage"].map((what) => place(`log ${what}`))
-      yield* withBackend(filename, (backend) =>
-        Effect.gen(function*() {
-          yield* written(backend, 0)
-          for (const copy of copies) crashed(filename, copy)
-        }))
-      const [whole, removed, cut, garbage] = copies as [string, string, string, string]
-      const size = fs.statSync(`${cut}-wal`).size
-      fs.rmSync(`${removed}-wal`)
-      fs.truncateSync(`${cut}-wal`, size / 2)
-      fs.writeFileSync(`${garbage}-wal`, new Uint8Array(size).fill(0xa5))
-      const counts = yield* Effect.forEach(
-        [whole, cut, removed, garbage],
-        (copy) =>
-          withBackend(copy, (backend) =>
-            Effect.gen(function*() {
-              const count = yield* prefixOf(backend, COMMITS)
-              yield* write(backend, put(nameOf(count), valueOf(count)))
-              assert.strictEqual(yield* prefixOf(backend, COMMITS + 1), count + 1)
-              return count
-            }))
-      )
-      assert.strictEqual(counts[0], COMMITS)
-      assert.isBelow(counts[1]!, COMMITS)
-      assert.isAbove(counts[1]!, 0)
-      assert.deepStrictEqual(counts.slice(2), [0, 0])
-    }))
-
-  it.live("while a process has it open: others are refused, it goes on, and all is in the file when it closes", () =>
-    Effect.gen(function*() {
-      const filename = place("open")
-      yield* withBackend(filename, (backend) =>
-        Effect.gen(function*() {
-          yield* written(backend, 0)
-          fs.rmSync(`${filename}-wal`)
-          const other = yield* outcome(
-            Effect.try({ try: () => SqliteFile.open(filename).version(), catch: (cause) => cause as never })
-          )
-          assert.include(["Unavailable", "Corrupt"], other)
-          yield* written(backend, COMMITS)
-          assert.strictEqual(yield* prefixOf(backend, 2 * COMMITS), 2 * COMMITS)
-        }))
-      yield* withBackend(filename, (backend) =>
-        Effect.gen(function*() {
-          assert.strictEqual(yield* prefixOf(backend, 2 * COMMITS), 2 * COMMITS)
-        }))
-    }))
 })

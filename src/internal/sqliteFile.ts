@@ -3,18 +3,22 @@
  * synchronous and short; a lock that another process holds is reported, never waited for.
  *
  * Owner: `sqliteStore.ts`. A file that is not ours is looked at through its first bytes, before SQLite opens it, so that
- * it is not changed in any way.
+ * it is not changed in any way. So is one that has lost its newest commits: see `versionFile.ts`.
  */
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { DatabaseSync, type StatementSync } from "node:sqlite"
 import * as BackendError from "../BackendError.ts"
+import { VersionFile, versionFileOf } from "./versionFile.ts"
 
 /** "dgen", in the header of every file that this library made. */
 const APPLICATION_ID = 0x6467656e
 
 /** The layout of the tables; a file with a greater one was written by a newer version of the library. */
 const FORMAT = 1
+
+/** The version of a database in which nobody has committed anything. */
+const FIRST_VERSION = 1
 
 const HEADER_BYTES = 100
 const MAGIC = "SQLite format 3\0"
@@ -135,10 +139,13 @@ const readHeader = (filename: string): { readonly header: Buffer; readonly size:
   }
 }
 
-/** Refuses a file that is not ours, or was cut, by its first bytes and its size alone. */
-const checkHeader = (filename: string): void => {
+/** Refuses a file that is not ours, is gone, or was cut, by its first bytes and its size alone. */
+const checkHeader = (filename: string, atLeast: number): void => {
   const found = readHeader(filename)
-  if (found === undefined) return
+  if (found === undefined) {
+    if (atLeast > FIRST_VERSION) throw gone(filename, atLeast)
+    return
+  }
   const { header } = found
   if (header.length < HEADER_BYTES || header.toString("latin1", 0, 16) !== MAGIC) {
     throw foreign(filename, "is no SQLite database")
@@ -180,10 +187,61 @@ const checkOwner = (filename: string, application: number, format: number): void
   )
 }
 
+const gone = (filename: string, atLeast: number) =>
+  wrap(
+    new BackendError.Corrupt({
+      message: `${filename} does not exist or is empty, and commits up to version ${atLeast} were in it: ` +
+        `put it back, with its -wal if it had one, or restore a backup and delete ${versionFileOf(filename)}. ` +
+        `If a new database is meant, delete ${versionFileOf(filename)}. Nothing was changed`
+    })
+  )
+
+/** Refuses a database that has not got all commits that were in it. */
+const checkVersion = (filename: string, version: number, atLeast: number): void => {
+  if (version >= atLeast) return
+  throw wrap(
+    new BackendError.Corrupt({
+      message: `${filename} has lost its newest commits, about ${atLeast - version} of them: it ends with version ` +
+        `${version}, and version ${atLeast} was in it. Its log ${filename}-wal was removed or damaged, or the file was ` +
+        `replaced by an older one: put them back, or restore a backup and delete ${versionFileOf(filename)}. ` +
+        `If an older file is there on purpose, delete ${versionFileOf(filename)}. The file was not changed`
+    })
+  )
+}
+
+/**
+ * Refuses a database whose log was damaged, without a change to either. The last connection that may write copies into
+ * the database what is left of its log, and deletes the log; one that may only read does not. It is given to the caller to
+ * close: while it is open, no other one is the last.
+ */
+const lookAtLog = (filename: string, atLeast: number): DatabaseSync | undefined => {
+  if (atLeast <= FIRST_VERSION || !fs.existsSync(`${filename}-wal`)) return undefined
+  const db = new DatabaseSync(filename, { readOnly: true, timeout: 0 })
+  try {
+    checkOwner(filename, pragma(db, "application_id"), pragma(db, "user_version"))
+    checkVersion(filename, readVersion(filename, prepareVersion(db)), atLeast)
+    return db
+  } catch (cause) {
+    db.close()
+    throw cause
+  }
+}
+
+const prepareVersion = (db: DatabaseSync) => db.prepare("SELECT value FROM meta WHERE name = 'version'")
+
+const readVersion = (filename: string, statement: StatementSync): number => {
+  const version = statement.get()?.value
+  if (typeof version !== "number" || !Number.isSafeInteger(version) || version < FIRST_VERSION) {
+    throw damaged(filename, "does not say which commit was its last")
+  }
+  return version
+}
+
 /** The connection to one file. */
 export class SqliteFile {
   readonly filename: string
   readonly #db: DatabaseSync
+  readonly #versions: VersionFile
   readonly #get: StatementSync
   readonly #forward: StatementSync
   readonly #backward: StatementSync
@@ -194,15 +252,16 @@ export class SqliteFile {
   readonly #dataVersion: StatementSync
   readonly #statements = new Map<string, StatementSync>()
 
-  private constructor(filename: string, db: DatabaseSync) {
+  private constructor(filename: string, db: DatabaseSync, versions: VersionFile) {
     this.filename = filename
     this.#db = db
+    this.#versions = versions
     this.#get = db.prepare("SELECT v FROM kv WHERE k = ?")
     this.#forward = db.prepare("SELECT k, v FROM kv WHERE k >= ? AND k < ? ORDER BY k LIMIT ?")
     this.#backward = db.prepare("SELECT k, v FROM kv WHERE k >= ? AND k < ? ORDER BY k DESC LIMIT ?")
     this.#set = db.prepare("INSERT INTO kv (k, v) VALUES (?, ?) ON CONFLICT (k) DO UPDATE SET v = excluded.v")
     this.#delete = db.prepare("DELETE FROM kv WHERE k = ?")
-    this.#version = db.prepare("SELECT value FROM meta WHERE name = 'version'")
+    this.#version = prepareVersion(db)
     this.#setVersion = db.prepare("UPDATE meta SET value = ? WHERE name = 'version'")
     this.#dataVersion = db.prepare("PRAGMA data_version")
     this.#dataVersion.setReturnArrays(true)
@@ -220,20 +279,31 @@ export class SqliteFile {
           })
         )
       }
-      checkHeader(filename)
-      const db = new DatabaseSync(filename, { timeout: 0 })
+      const versions = new VersionFile(filename)
+      checkHeader(filename, versions.atLeast)
+      const look = lookAtLog(filename, versions.atLeast)
       try {
-        checkTables(filename, db)
-        const file = new SqliteFile(filename, db)
-        file.version()
-        prepareFile(db)
-        return file
-      } catch (cause) {
-        db.close()
-        throw cause
+        return SqliteFile.#connect(filename, versions)
+      } finally {
+        look?.close()
       }
     } catch (cause) {
       throw toBackendError(filename, cause)
+    }
+  }
+
+  static #connect(filename: string, versions: VersionFile): SqliteFile {
+    const db = new DatabaseSync(filename, { timeout: 0 })
+    try {
+      checkTables(filename, db)
+      const file = new SqliteFile(filename, db, versions)
+      checkVersion(filename, file.version(), versions.atLeast)
+      prepareFile(db)
+      versions.prepare()
+      return file
+    } catch (cause) {
+      db.close()
+      throw cause
     }
   }
 
@@ -256,11 +326,7 @@ export class SqliteFile {
 
   /** The version of the newest commit of any process. */
   version(): number {
-    const version = this.attempt(() => this.#version.get()?.value)
-    if (typeof version !== "number" || !Number.isSafeInteger(version) || version < 1) {
-      throw damaged(this.filename, "does not say which commit was its last")
-    }
-    return version
+    return this.attempt(() => readVersion(this.filename, this.#version))
   }
 
   /** SQLite's count of the commits by other connections, in no relation to `version`. */
@@ -293,8 +359,17 @@ export class SqliteFile {
     this.attempt(() => value === undefined ? this.#delete.run(bytes(key)) : this.#set.run(bytes(key), value))
   }
 
+  /** Notes that a commit is on the disk, before anybody is told of it. */
+  keepVersion(version: number): void {
+    this.#versions.write(version)
+  }
+
   close(): void {
-    this.#db.close()
+    try {
+      this.#db.close()
+    } finally {
+      this.#versions.close()
+    }
   }
 }
 

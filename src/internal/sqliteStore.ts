@@ -11,7 +11,8 @@
  *    group is taken when the lock is held, so no accepted commit is left that relies on what was refused.
  * 3. A lock that another process holds is tried for again from a timer, for `LOCK_LIMIT_MILLIS`; nothing blocks. The
  *    timers are the system's: another process keeps real time whatever `Clock` this one has.
- * 4. If a flush fails, nothing of it is in the file, and all that read it are stale.
+ * 4. If a flush fails, nothing of it is in the file, and all that read it are stale. If it succeeds, its version is noted
+ *    beside the database before its commits are answered, so that a later loss of it is found (see `versionFile.ts`).
  * 5. `#known` is the file's version as of the newest commit that this process wrote or took notice of with nothing
  *    pending; only while the file has it do pending commits hold without being looked at again (2).
  * 6. `#cache` holds what the file held at the last look, and is emptied by a look or a flush that found a change by
@@ -182,6 +183,7 @@ export class SqliteStore {
     this.#file.setVersion(this.store.version)
     this.#file.execute("COMMIT")
     this.#known = this.store.version
+    this.#file.keepVersion(this.#known)
     this.#cache.wrote(writes)
     this.store.applied()
     for (const commit of commits) commit.done(undefined)
@@ -209,6 +211,7 @@ export class SqliteStore {
     this.#file.execute(wrote ? "COMMIT" : "ROLLBACK")
     this.#dataVersion = dataVersion
     this.#known = wrote ? version : fileVersion
+    if (wrote) this.#file.keepVersion(version)
     this.store.reset(version)
     for (const commit of commits) commit.done(refused.has(commit) ? refusal(commit) : undefined)
   }
