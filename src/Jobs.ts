@@ -330,14 +330,15 @@ const accept = Effect.fnUntraced(function*(
   const options = yield* Model.optionsOf(model, input)
   const maxScheduledTime = yield* Operations.timeOf(model, "maxScheduledTime", options.maxScheduledTime)
   const timeoutMillis = yield* timeoutOf(model, options.timeout)
+  hub.follow(model)
   yield* startMonitor(hub)
-  return yield* Accept.acceptOne(hub, maxScheduledTime, timeoutMillis)
+  return yield* Accept.acceptOne(hub, model, maxScheduledTime, timeoutMillis)
 })
 
 const subscribe = Effect.fnUntraced(function*(model: Model.Model, id: Tuple.Element) {
   const hub = yield* hubOf(model)
   yield* startMonitor(hub)
-  const watcher = yield* Notifier.subscribe(hub, id)
+  const watcher = yield* Notifier.subscribe(hub, model, id)
   const { data, state } = yield* Effect.fromResult(Waiting.changeOf(watcher, watcher.latest))
   const subscription: Subscription<any> = {
     [SubscriptionTypeId]: { watcher, end: Notifier.unsubscribe(hub, watcher) },
@@ -372,7 +373,7 @@ const cronLayer = (
     const hub = yield* hubOf(model)
     const options = yield* Model.optionsOf(model, input)
     const plan = yield* Effect.fromResult(Cron.plan(model, name, options))
-    yield* Effect.forkScoped(Effect.interruptible(Cron.runCron(hub, plan)))
+    yield* Effect.forkScoped(Effect.interruptible(Cron.runCron(hub, model, plan)))
   }))
 
 /**
