@@ -9,7 +9,7 @@
  *    process leave each other's candidates alone. Where processes meet, they choose among the next `spread` ones.
  * 3. A job whose key has no free place is parked, so that no later look meets it again (see lifecycle.ts, 4).
  * 4. A job whose data cannot be read is dead, and nobody waits for it. One whose row cannot be read is passed over: it
- *    may be a newer version's.
+ *    may be a newer version's. An entry of the queue that is no job's is cleared (lifecycle.ts, 5).
  * 5. Who finds nothing waits for the bell, seen in the same transaction as the queue, or for the earliest time at which
  *    a job will be due by the clock, however that is set meanwhile: not for a poll.
  */
@@ -27,7 +27,7 @@ import type { TransactionState } from "../transactionState.ts"
 import type { Seen } from "./bell.ts"
 import type { Hub } from "./hub.ts"
 import { type Job, makeJob } from "./job.ts"
-import { change, failRun, readCounter, start, tryLoad } from "./lifecycle.ts"
+import { change, clearOrphan, failRun, isEntryOf, readCounter, start, tryLoad } from "./lifecycle.ts"
 import { decodeData, type Model, type Place } from "./model.ts"
 import { release } from "./operations.ts"
 import { readData, type Row } from "./row.ts"
@@ -37,8 +37,8 @@ import { clockShows, passedMillis } from "./time.ts"
 /** The fewest rows of the queue that a look reads. */
 const PAGE_ROWS_LIMIT = 16
 
-/** So many jobs one transaction parks at the most; the next look goes on. */
-const PARK_LIMIT = 200
+/** So many entries one transaction parks or clears at the most; the next look goes on. */
+const SET_ASIDE_LIMIT = 200
 
 /** Data that one transaction takes: many long jobs would not be read within its five seconds. */
 const TAKE_BYTES_LIMIT = 8_000_000
@@ -71,7 +71,8 @@ export interface Taken {
 class Search {
   readonly jobs: Array<Job<any>> = []
   nextAt = NEVER
-  parked = 0
+  /** Entries that were parked, or cleared. */
+  setAside = 0
   bytes = 0
   readonly place: Place
   readonly hub: Hub
@@ -89,7 +90,7 @@ class Search {
 
   /** Whether this transaction has done its share. */
   isFull(limit: number): boolean {
-    return this.jobs.length >= limit || this.parked >= PARK_LIMIT || this.bytes >= TAKE_BYTES_LIMIT ||
+    return this.jobs.length >= limit || this.setAside >= SET_ASIDE_LIMIT || this.bytes >= TAKE_BYTES_LIMIT ||
       this.place.state.size >= WRITE_BYTES_LIMIT
   }
 
@@ -127,12 +128,13 @@ const takeOne = Effect.fnUntraced(function*(search: Search, pendingKey: Uint8Arr
   const { place } = search
   const row = yield* tryLoad(place, id)
   if (row === "unreadable") return yield* search.hub.tellUnreadable(id)
-  // the snapshot was older than the row: somebody else was faster
-  if (row === undefined || row.state !== "pending" || row.isParked) return
-  if (!Tuple.equalsBytes(place.keys.pendingJob({ id, ...row }), pendingKey)) return
+  if (row === undefined || !isEntryOf(place.keys, id, row, pendingKey)) {
+    search.setAside++
+    return yield* clearOrphan(place, pendingKey, "pending")
+  }
   if (row.key !== undefined && !(yield* search.hasPlace(row.key))) {
     change(place, id, row, { ...row, isParked: true })
-    search.parked++
+    search.setAside++
     return
   }
   const { data } = yield* readData(place.state, place.keys, id, row)

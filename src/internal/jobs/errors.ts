@@ -29,7 +29,8 @@ const named = (error: { readonly type: unknown; readonly id: unknown }): string 
 /** The defect of a row that cannot be read. */
 export const unreadable = (type: unknown, id: unknown): Error =>
   new Error(
-    `${named({ type, id })}: its row is not of this version's format: use the version of effect-dgen that wrote it`
+    `${named({ type, id })}: its row cannot be read. If a newer version of effect-dgen wrote it, use that version; ` +
+      "if it is damaged, remove the job by its id"
   )
 
 /**

@@ -28,7 +28,7 @@ import type { Seen } from "./bell.ts"
 import { render } from "./errors.ts"
 import type { Hub } from "./hub.ts"
 import { STAMP_BYTES } from "./layout.ts"
-import { expire, removeJob, tryLoad } from "./lifecycle.ts"
+import { clearOrphan, expire, isEntryOf, removeJob, tryLoad } from "./lifecycle.ts"
 import { type Place, retryDelay } from "./model.ts"
 import * as Settings from "./settings.ts"
 import { clockShows, passedMillis } from "./time.ts"
@@ -144,9 +144,8 @@ const retentionPass = (hub: Hub): Pass => (place, limit, skip) =>
         left++
         continue
       }
-      if (row?.state === "finished" && Tuple.equalsBytes(keys.endedJob("finished", row.endedAt, id), entry.key)) {
-        yield* removeJob(place, id, row)
-      } else state.clear(entry.key)
+      if (isEntryOf(keys, id, row, entry.key)) yield* removeJob(place, id, row!)
+      else yield* clearOrphan(place, entry.key, "finished")
       done++
       if (state.size > PASS_BYTES_LIMIT) break
     }
