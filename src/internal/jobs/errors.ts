@@ -140,7 +140,8 @@ export class InvalidId extends Schema.TaggedError<InvalidId>("effect-dgen/Jobs/I
 }
 
 /**
- * An option, or the definition of a type, cannot be used. Nothing was written.
+ * An option, or the definition of a type, cannot be used. Nothing was written. `type` is `undefined` where nothing
+ * tells it.
  *
  * @since 0.1.0
  * @category errors
@@ -153,6 +154,7 @@ export class InvalidOption
   })
 {
   override get message(): string {
-    return `jobs of type ${render(this.type)}: the option "${this.option}" ${this.problem}`
+    const of = this.type === undefined ? "" : ` of type ${render(this.type)}`
+    return `jobs${of}: the option "${this.option}" ${this.problem}`
   }
 }
