@@ -152,6 +152,18 @@ interface Inside {
   readonly end: Effect.Effect<void>
 }
 
+/** `undefined` for a value that is no subscription. */
+const insideOf = (value: unknown): Inside | undefined => {
+  const inside = typeof value === "object" && value !== null
+    ? (value as Partial<Subscription<unknown>>)[SubscriptionTypeId]
+    : undefined
+  return inside?.watcher instanceof Notifier.Watcher ? inside : undefined
+}
+
+/** Nothing tells which type it should have been. */
+const noSubscription = (option: string): InvalidOption =>
+  new InvalidOption({ type: undefined, option, problem: "must be what `subscribe` gave" })
+
 /**
  * The jobs of one type: what `make` gives. Operations that require `Transaction` commit with whatever else their
  * transaction writes; those that fail have written nothing.
@@ -174,7 +186,11 @@ export interface JobType<in out A> {
     options?: Operations.AddOptions
   ): Effect.Effect<Operations.Added, JobExists | InvalidData | InvalidId | InvalidOption | JobTooLarge, Transaction>
 
-  /** Removes a job in any state. Its holder, if it has one, gets `Halt`, a handler is interrupted. (RFC: `remove/1`) */
+  /**
+   * Removes a job in any state. Its holder, if it has one, gets `Halt`, a handler is interrupted. A job whose row is
+   * damaged is removed too: what lies in the indexes for it is cleared by whoever meets it, and it is counted until then.
+   * One that a newer version of the library wrote is whole: removing it dies. (RFC: `remove/1`)
+   */
   remove(id: Tuple.Element): Effect.Effect<void, JobNotFound | InvalidId | InvalidOption, Transaction>
 
   /**
@@ -330,14 +346,15 @@ const accept = Effect.fnUntraced(function*(
   const options = yield* Model.optionsOf(model, input)
   const maxScheduledTime = yield* Operations.timeOf(model, "maxScheduledTime", options.maxScheduledTime)
   const timeoutMillis = yield* timeoutOf(model, options.timeout)
+  hub.follow(model)
   yield* startMonitor(hub)
-  return yield* Accept.acceptOne(hub, maxScheduledTime, timeoutMillis)
+  return yield* Accept.acceptOne(hub, model, maxScheduledTime, timeoutMillis)
 })
 
 const subscribe = Effect.fnUntraced(function*(model: Model.Model, id: Tuple.Element) {
   const hub = yield* hubOf(model)
   yield* startMonitor(hub)
-  const watcher = yield* Notifier.subscribe(hub, id)
+  const watcher = yield* Notifier.subscribe(hub, model, id)
   const { data, state } = yield* Effect.fromResult(Waiting.changeOf(watcher, watcher.latest))
   const subscription: Subscription<any> = {
     [SubscriptionTypeId]: { watcher, end: Notifier.unsubscribe(hub, watcher) },
@@ -372,7 +389,7 @@ const cronLayer = (
     const hub = yield* hubOf(model)
     const options = yield* Model.optionsOf(model, input)
     const plan = yield* Effect.fromResult(Cron.plan(model, name, options))
-    yield* Effect.forkScoped(Effect.interruptible(Cron.runCron(hub, plan)))
+    yield* Effect.forkScoped(Effect.interruptible(Cron.runCron(hub, model, plan)))
   }))
 
 /**
@@ -445,7 +462,7 @@ export const make = <S extends Schema.Codec<any, any, never, never>>(
  * `Option.none()` when the timeout has passed, or when nothing can follow. (RFC: `wait/2`)
  *
  * Fails with `BackendError` when the tenant's layer has ended, with `UnreadableData` when the job's data does not fit its
- * schema.
+ * schema, with `InvalidOption` for what is no subscription, and for options that are none.
  *
  * @since 0.1.0
  * @category subscriptions
@@ -458,26 +475,31 @@ export const wait = <A>(
   } = {}
 ): Effect.Effect<Option.Option<Waiting.Change<A>>, UnreadableData | InvalidOption | BackendError> =>
   Effect.suspend(() => {
-    const all: ReadonlyArray<Subscription<A>> = Array.isArray(subscriptions) ? subscriptions : [subscriptions as any]
-    const watchers = all.map((subscription) => subscription[SubscriptionTypeId].watcher)
+    const all: ReadonlyArray<unknown> = Array.isArray(subscriptions) ? subscriptions : [subscriptions]
+    const watchers: Array<Notifier.Watcher> = []
+    for (const one of all) {
+      const inside = insideOf(one)
+      if (inside === undefined) return Effect.fail(noSubscription("subscriptions"))
+      watchers.push(inside.watcher)
+    }
     const [first] = watchers
     if (first === undefined) return Effect.succeedNone
-    const { state } = options
-    if (state !== undefined && state !== "removed" && !isState(state)) {
-      const problem = `must be one of ${STATES.join(", ")}, removed`
-      return Effect.fail(new InvalidOption({ type: first.model.type, option: "state", problem }))
-    }
-    return Effect.flatMap(
-      timeoutOf(first.model, options.timeout),
-      (timeoutMillis) => Waiting.wait(watchers, state, timeoutMillis)
-    )
+    return Effect.gen(function*() {
+      const { state, timeout } = yield* Model.optionsOf(first.model, options)
+      if (state !== undefined && state !== "removed" && !isState(state)) {
+        const problem = `must be one of ${STATES.join(", ")}, removed`
+        return yield* new InvalidOption({ type: first.model.type, option: "state", problem })
+      }
+      return yield* Waiting.wait(watchers, state, yield* timeoutOf(first.model, timeout))
+    })
   })
 
 /**
- * Ends a subscription before its scope does; waits for it end. (RFC: `unsubscribe/1`)
+ * Ends a subscription before its scope does; waits for it end. What is no subscription is a mistake of the program: it
+ * dies with `InvalidOption`. (RFC: `unsubscribe/1`)
  *
  * @since 0.1.0
  * @category subscriptions
  */
 export const unsubscribe = (subscription: Subscription<any>): Effect.Effect<void> =>
-  subscription[SubscriptionTypeId].end
+  Effect.suspend(() => insideOf(subscription)?.end ?? Effect.die(noSubscription("subscription")))

@@ -1,10 +1,10 @@
 /** Rows, and entries of the indexes, that nobody here wrote: each costs its own job, and no other. */
 import { assert } from "@effect/vitest"
-import { Deferred, Effect, Option } from "effect"
+import { Cause, Deferred, Effect, Exit, Fiber, Option } from "effect"
 import { Jobs, Tenant, Tuple } from "effect-dgen"
 import { packValue } from "../../src/internal/codec.ts"
 import { JobKeys } from "../../src/internal/jobs/layout.ts"
-import { acceptNow, Data, data, type Harness, opened, SHORT } from "./jobsSupport.ts"
+import { acceptNow, allKeys, Data, data, type Harness, opened, SHORT } from "./jobsSupport.ts"
 import { overwrite } from "./serverSupport.ts"
 
 const { transact } = Tenant
@@ -133,6 +133,101 @@ export const jobsHostile = ({ live }: Harness) => {
       const next = (yield* acceptNow(Work))!
       assert.strictEqual(next.id, "c")
       yield* transact(Work.finish(next))
+    })
+  )
+
+  for (const [name, spoilt] of Object.entries(rows)) {
+    if (name === "another format") continue
+    live(
+      `a job whose row is ${name} can be removed, and leaves nothing behind`,
+      Effect.gen(function*() {
+        // one in each state, with long data
+        const long = { url: "x".repeat(200_000), done: 1 }
+        const Once = Jobs.make("work", { data: Data, timeout: "1 second", maxAttempts: 1 })
+        const nobody = { pending: 0, running: 0, finished: 0, dead: 0 }
+        for (const id of ["running", "dead", "finished", "pending"]) {
+          yield* transact(Once.add(id, long))
+          if (id === "pending") continue
+          const job = (yield* acceptNow(Once))!
+          if (id === "dead") yield* transact(Once.fail(job, "no"))
+          if (id === "finished") yield* transact(Once.finish(job))
+        }
+        for (const id of Object.keys(nobody)) {
+          yield* put((keys) => keys.job(id), spoilt)
+          yield* transact(Once.remove(id))
+          assert.strictEqual((yield* Effect.flip(transact(Once.getState(id))))._tag, "JobNotFound")
+        }
+        assert.strictEqual((yield* transact(Once.counts)).running, 0)
+        // the others are counted until somebody meets what is left of them: who takes, who purges, the retention
+        assert.isUndefined(yield* acceptNow(Work))
+        yield* transact(Work.purgeDead())
+        yield* Effect.repeat(Effect.andThen(Effect.yieldNow, transact(Work.counts)), {
+          until: (counts) => counts.finished === 0
+        })
+        assert.deepStrictEqual(yield* transact(Work.counts), nobody)
+        const at = yield* keys
+        const entries = [at.jobs, at.pieces, at.pending, at.parked, at.seqs, at.activity, at.ended]
+        const left = (yield* allKeys).filter(({ key }) =>
+          entries.some((prefix) => Tuple.equalsBytes(key.subarray(0, prefix.length), prefix))
+        )
+        assert.deepStrictEqual(left, [])
+      })
+    )
+  }
+
+  live(
+    "a damaged job that was removed can be added again, and is listed once, in its new state",
+    Effect.gen(function*() {
+      yield* transact(Work.add("one", data(1), { delay: "1 day" }))
+      yield* put((keys) => keys.job("one"), EMPTY)
+      const subscription = yield* transact(Work.add("other", data(1), { delay: "1 day" })).pipe(
+        Effect.andThen(Work.subscribe("other"))
+      )
+      yield* transact(Effect.andThen(Work.remove("one"), Work.add("one", data(2), { delay: "2 days" })))
+      for (const state of [undefined, "pending"] as const) {
+        const { jobs } = yield* transact(Work.list({ state }))
+        assert.deepStrictEqual(jobs.map(({ data, id }) => [id, data._tag]).toSorted(), [
+          ["one", "Success"],
+          ["other", "Success"]
+        ])
+      }
+      // what is left of the damaged one is due first, and is nobody's
+      const next = Option.getOrThrow(yield* Work.accept({ maxScheduledTime: Date.now() + 3 * 86_400_000 }))
+      assert.strictEqual(next.id, "other")
+      assert.deepStrictEqual(yield* transact(Work.counts), { pending: 1, running: 1, finished: 0, dead: 0 })
+      assert.strictEqual(Option.getOrThrow(yield* Jobs.wait(subscription)).state, "running")
+    })
+  )
+
+  live(
+    "subscribers and the holder of a damaged job learn of its removal; its places are free again",
+    Effect.gen(function*() {
+      const One = Jobs.make("work", { data: Data, maxRunning: 1, maxRunningPerKey: 1 })
+      yield* transact(Effect.forEach(["a", "b", "c"], (id) => One.add(id, data(1), { key: "k", scheduledAt: 1 })))
+      const first = (yield* acceptNow(One))!
+      const subscription = yield* One.subscribe("a")
+      yield* put((keys) => keys.job("a"), row({ 1: 9, 8: Tuple.pack(["k"]) }))
+      const waiting = yield* Effect.forkChild(One.accept(), { startImmediately: true })
+      yield* transact(One.remove("a"))
+      assert.strictEqual(Option.getOrThrow(yield* Jobs.wait(subscription, { state: "removed" })).state, "removed")
+      const second = Option.getOrThrow(yield* Fiber.join(waiting))
+      assert.strictEqual(second.id, "b")
+      assert.isUndefined(yield* acceptNow(One))
+      assert.strictEqual((yield* Effect.flip(transact(One.finish(first))))._tag, "Halt")
+      yield* transact(One.finish(second))
+      assert.strictEqual((yield* acceptNow(One))!.id, "c")
+    })
+  )
+
+  live(
+    "a job of a newer version is not removed: it is whole",
+    Effect.gen(function*() {
+      const newer = row({ 0: 2 })
+      yield* put((keys) => keys.job("newer"), newer)
+      const exit = yield* Effect.exit(transact(Work.remove("newer")))
+      assert.include(String(Exit.isFailure(exit) && Cause.squash(exit.cause)), "use that version")
+      const stored = yield* allKeys
+      assert.deepStrictEqual(stored.map(({ value }) => Buffer.from(value)), [Buffer.from(newer)])
     })
   )
 

@@ -1,6 +1,6 @@
 /** What is refused: typed errors, and nothing written. */
 import { assert } from "@effect/vitest"
-import { Effect, Layer, Option, Result, Schema } from "effect"
+import { Cause, Effect, Exit, Layer, Option, Result, Schema } from "effect"
 import { Jobs, Tenant } from "effect-dgen"
 import { acceptNow, allKeys, Data, data, type Harness, untyped } from "./jobsSupport.ts"
 
@@ -140,6 +140,30 @@ export const jobsRefusals = ({ live }: Harness) => {
       const unknown = yield* Effect.flip(Jobs.wait(subscription, { state: "done" as any }))
       assert.deepStrictEqual([unknown._tag, (unknown as Jobs.InvalidOption).option], ["InvalidOption", "state"])
       assert.isTrue(Option.isNone(yield* Jobs.wait([])))
+    })
+  )
+
+  live(
+    "refuses to wait for, or end, what is no subscription",
+    Effect.gen(function*() {
+      yield* transact(Work.add("one", data(1)))
+      const subscription = yield* Work.subscribe("one")
+      const refused = (...args: ReadonlyArray<unknown>) => Effect.flip(untyped(Jobs).wait!(...args))
+      for (const none of [null, undefined, 5, "one", {}, { "~effect-dgen/Jobs/Subscription": 5 }]) {
+        for (const subscriptions of [none, [none], [subscription, none]]) {
+          const error = yield* refused(subscriptions)
+          assert.deepStrictEqual([error._tag, error.option], ["InvalidOption", "subscriptions"])
+          assert.include(error.message, "subscribe")
+          assert.notInclude(error.message, "undefined")
+        }
+        const exit = yield* Effect.exit(Jobs.unsubscribe(none as any))
+        const defect = Exit.isFailure(exit) ? Cause.squash(exit.cause) : undefined
+        assert.instanceOf(defect, Jobs.InvalidOption)
+      }
+      for (const options of [null, 5]) {
+        assert.strictEqual((yield* refused(subscription, options)).option, "options")
+      }
+      yield* Jobs.unsubscribe(subscription)
     })
   )
 

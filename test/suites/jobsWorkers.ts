@@ -338,10 +338,11 @@ export const jobsWorkers = ({ live }: Harness) => {
       yield* Deferred.await(allRun)
       // the dead: taken, and then nobody shows a sign of life
       yield* add(1_000, 20_000)
-      const hub = yield* hubOf(Model.make("mass", options))
+      const model = Model.make("mass", options)
+      const hub = yield* hubOf(model)
       const wanted = { limit: 500, maxScheduledTime: undefined }
       const dead = yield* Effect.replicateEffect(
-        taking(hub, (state, claimed) => take(hub, state, wanted, claimed), () => {}),
+        taking(hub, (state, claimed) => take(hub, model, state, wanted, claimed), () => {}),
         40
       )
       assert.strictEqual(dead.flatMap(({ jobs }) => jobs).length, 20_000)

@@ -9,11 +9,10 @@
  *    process leave each other's candidates alone. Where processes meet, they choose among the next `spread` ones.
  * 3. A job whose key has no free place is parked, so that no later look meets it again (see lifecycle.ts, 4).
  * 4. A job whose data cannot be read is dead, and nobody waits for it. One whose row cannot be read is passed over: it
- *    may be a newer version's.
+ *    may be a newer version's. An entry of the queue that is no job's is cleared (lifecycle.ts, 5).
  * 5. Who finds nothing waits for the bell, seen in the same transaction as the queue, or for the earliest time at which
- *    a job will be due: not for a poll.
+ *    a job will be due by the clock, however that is set meanwhile: not for a poll.
  */
-import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Random from "effect/Random"
@@ -29,17 +28,18 @@ import type { TransactionState } from "../transactionState.ts"
 import type { Seen } from "./bell.ts"
 import type { Hub } from "./hub.ts"
 import { type Job, makeJob } from "./job.ts"
-import { change, failRun, start, tryLoad } from "./lifecycle.ts"
-import { decodeData, type Place } from "./model.ts"
+import { change, clearOrphan, failRun, isEntryOf, start, tryLoad } from "./lifecycle.ts"
+import { decodeData, type Model, type Place } from "./model.ts"
 import { release } from "./operations.ts"
 import { readData, type Row } from "./row.ts"
 import * as Settings from "./settings.ts"
+import { clockShows, passedMillis } from "./time.ts"
 
 /** The fewest rows of the queue that a look reads. */
 const PAGE_ROWS_LIMIT = 16
 
-/** So many jobs one transaction parks at the most; the next look goes on. */
-const PARK_LIMIT = 200
+/** So many entries one transaction parks or clears at the most; the next look goes on. */
+const SET_ASIDE_LIMIT = 200
 
 /** Data that one transaction takes: many long jobs would not be read within its five seconds. */
 const TAKE_BYTES_LIMIT = 8_000_000
@@ -72,7 +72,8 @@ export interface Taken {
 class Search {
   readonly jobs: Array<Job<any>> = []
   nextAt = NEVER
-  parked = 0
+  /** Entries that were parked, or cleared. */
+  setAside = 0
   bytes = 0
   readonly place: Place
   readonly hub: Hub
@@ -90,7 +91,7 @@ class Search {
 
   /** Whether this transaction has done its share. */
   isFull(limit: number): boolean {
-    return this.jobs.length >= limit || this.parked >= PARK_LIMIT || this.bytes >= TAKE_BYTES_LIMIT ||
+    return this.jobs.length >= limit || this.setAside >= SET_ASIDE_LIMIT || this.bytes >= TAKE_BYTES_LIMIT ||
       this.place.state.size >= WRITE_BYTES_LIMIT
   }
 
@@ -128,12 +129,13 @@ const takeOne = Effect.fnUntraced(function*(search: Search, pendingKey: Uint8Arr
   const { place } = search
   const row = yield* tryLoad(place, id)
   if (row === "unreadable") return yield* search.hub.tellUnreadable(id)
-  // the snapshot was older than the row: somebody else was faster
-  if (row === undefined || row.state !== "pending" || row.isParked) return
-  if (!Tuple.equalsBytes(place.keys.pendingJob({ id, ...row }), pendingKey)) return
+  if (row === undefined || !isEntryOf(place.keys, id, row, pendingKey)) {
+    search.setAside++
+    return yield* clearOrphan(place, pendingKey, "pending")
+  }
   if (row.key !== undefined && !(yield* search.hasPlace(row.key))) {
     change(place, id, row, { ...row, isParked: true })
-    search.parked++
+    search.setAside++
     return
   }
   const { data } = yield* readData(place.state, place.keys, id, row)
@@ -198,11 +200,12 @@ const claim = (search: Search, text: string, key: Uint8Array, id: Tuple.Element)
 /** The step of a transaction that takes jobs. `claimed` is given back by whoever runs the transaction. */
 export const take = Effect.fnUntraced(function*(
   hub: Hub,
+  model: Model,
   state: TransactionState,
   wanted: Wanted,
   claimed: Array<string>
 ): Effect.fn.Return<Taken> {
-  const place: Place = { model: hub.model, state, keys: hub.keys }
+  const place: Place = { model, state, keys: hub.keys }
   const see = hub.pending.see()
   const [settings, bell] = yield* Effect.all([
     Settings.read(place),
@@ -211,7 +214,7 @@ export const take = Effect.fnUntraced(function*(
   const { timeoutMillis } = settings
   const none: Taken = { jobs: [], seen: see(bell), nextAt: NEVER, isCut: false, timeoutMillis }
   if (settings.isPaused) return none
-  const { maxRunning } = hub.model
+  const { maxRunning } = model
   const free = maxRunning === Infinity ? wanted.limit : Math.min(wanted.limit, maxRunning - (yield* running(place)))
   if (free <= 0) return none
   const skip = hub.spread === 0 ? 0 : yield* Random.nextIntBetween(0, hub.spread)
@@ -264,37 +267,40 @@ export const taking = <A>(
 export const waitForMore = (hub: Hub, { nextAt, seen }: Taken): Effect.Effect<void> =>
   nextAt === NEVER
     ? hub.pending.changed(seen)
-    : Effect.flatMap(Clock.currentTimeMillis, (now) =>
-      Effect.asVoid(Effect.timeoutOption(hub.pending.changed(seen), Math.max(0, nextAt - now))))
+    : Effect.raceFirst(hub.pending.changed(seen), clockShows(nextAt))
 
 /** One look for one job. A job that was taken for a caller who is gone meanwhile is handed back. */
-const lookForOne = (hub: Hub, maxScheduledTime: number | undefined): Effect.Effect<Taken, BackendError> =>
+const lookForOne = (
+  hub: Hub,
+  model: Model,
+  maxScheduledTime: number | undefined
+): Effect.Effect<Taken, BackendError> =>
   Effect.suspend(() => {
     let taken: ReadonlyArray<Job<any>> = []
     return Effect.onInterrupt(
       taking(
         hub,
-        (state, claimed) => take(hub, state, { limit: 1, maxScheduledTime }, claimed),
+        (state, claimed) => take(hub, model, state, { limit: 1, maxScheduledTime }, claimed),
         (value) => {
           taken = value.jobs
         }
       ),
-      () => Effect.forEach(taken, (job) => Effect.ignore(transact(hub.tenant, release(hub.model, job))))
+      () => Effect.forEach(taken, (job) => Effect.ignore(transact(hub.tenant, release(model, job))))
     )
   })
 
 /** Takes one job, waiting for one until the time limit is over; a look that began is not cut short by it. */
 export const acceptOne = Effect.fnUntraced(function*(
   hub: Hub,
+  model: Model,
   maxScheduledTime: number | undefined,
   timeoutMillis: number
 ): Effect.fn.Return<Option.Option<Job<any>>, BackendError> {
-  const clock = yield* Clock.Clock
-  const deadline = clock.currentTimeMillisUnsafe() + timeoutMillis
+  const deadline = (yield* passedMillis) + timeoutMillis
   for (;;) {
-    const taken = yield* lookForOne(hub, maxScheduledTime)
+    const taken = yield* lookForOne(hub, model, maxScheduledTime)
     if (taken.jobs.length > 0) return Option.some(taken.jobs[0]!)
-    const left = deadline - clock.currentTimeMillisUnsafe()
+    const left = deadline - (yield* passedMillis)
     if (left <= 0) return Option.none()
     if (taken.isCut) continue
     const more = waitForMore(hub, taken)

@@ -166,14 +166,14 @@ const handleTicks = (
   })
 
 /** Runs a schedule for ever. */
-export const runCron = (hub: Hub, plan: Plan): Effect.Effect<never> => {
+export const runCron = (hub: Hub, model: Model, plan: Plan): Effect.Effect<never> => {
   const step = Effect.flatMap(
-    transact(hub.tenant, handleTicks(hub.model, plan)),
+    transact(hub.tenant, handleTicks(model, plan)),
     (next) => Effect.map(Clock.currentTimeMillis, (now) => Math.min(REST_LIMIT_MILLIS, Math.max(0, next - now)))
   )
   const safe = Effect.catchCause(step, (cause) =>
     Effect.as(
-      Effect.logError(`jobs of type ${render(hub.model.type)}: the schedule ${render(plan.name)} failed`, cause),
+      Effect.logError(`jobs of type ${render(model.type)}: the schedule ${render(plan.name)} failed`, cause),
       PAUSE_MILLIS
     ))
   return Effect.forever(Effect.flatMap(safe, Effect.sleep))

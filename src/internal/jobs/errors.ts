@@ -29,7 +29,8 @@ const named = (error: { readonly type: unknown; readonly id: unknown }): string 
 /** The defect of a row that cannot be read. */
 export const unreadable = (type: unknown, id: unknown): Error =>
   new Error(
-    `${named({ type, id })}: its row is not of this version's format: use the version of effect-dgen that wrote it`
+    `${named({ type, id })}: its row cannot be read. If a newer version of effect-dgen wrote it, use that version; ` +
+      "if it is damaged, remove the job by its id"
   )
 
 /**
@@ -139,7 +140,8 @@ export class InvalidId extends Schema.TaggedError<InvalidId>("effect-dgen/Jobs/I
 }
 
 /**
- * An option, or the definition of a type, cannot be used. Nothing was written.
+ * An option, or the definition of a type, cannot be used. Nothing was written. `type` is `undefined` where nothing
+ * tells it.
  *
  * @since 0.1.0
  * @category errors
@@ -152,6 +154,7 @@ export class InvalidOption
   })
 {
   override get message(): string {
-    return `jobs of type ${render(this.type)}: the option "${this.option}" ${this.problem}`
+    const of = this.type === undefined ? "" : ` of type ${render(this.type)}`
+    return `jobs${of}: the option "${this.option}" ${this.problem}`
   }
 }

@@ -3,9 +3,15 @@
  * somebody here is about to take, how far apart to look for them, and the background fibers.
  *
  * Owner: the tenant layer, whose scope its fibers live in; made at the first use.
+ *
+ * 1. There is one hub a type, whatever number of definitions, of workers with options of their own, and of their builds
+ *    there are: what these leave behind does not grow with their number.
+ * 2. The monitor can follow the options of one definition: those of the worker that was opened last of those that are
+ *    open; without one, those of the definition that took jobs last; without one, those of the first that was used.
  */
 import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
+import type * as Scope from "effect/Scope"
 import { Tenant } from "../../Tenant.ts"
 import type * as Tuple from "../../Tuple.ts"
 import { Bell } from "./bell.ts"
@@ -21,7 +27,7 @@ const UNREADABLE_LIMIT = 1_000
 
 export class Hub {
   readonly tenant: Tenant["Service"]
-  readonly model: Model
+  readonly type: Tuple.Element
   readonly keys: JobKeys
   readonly pending: Bell
   readonly changed: Bell
@@ -32,14 +38,46 @@ export class Hub {
   spread = 0
   readonly #unreadable = new Set<string>()
   readonly #background = new Map<string, Fiber.Fiber<unknown, unknown>>()
+  /** The models of the open workers, as they were opened. */
+  readonly #workers: Array<Model> = []
+  /** What the monitor follows while no worker is open. */
+  #definition: Model
 
   constructor(tenant: Tenant["Service"], model: Model) {
     this.tenant = tenant
-    this.model = model
+    this.type = model.type
+    this.#definition = model
     this.keys = keysOf(tenant.prefix, model.type)
     this.pending = new Bell(tenant, tenant.scope, this.keys.pendingBell)
     this.changed = new Bell(tenant, tenant.scope, this.keys.changedBell)
     this.revoked = new Bell(tenant, tenant.scope, this.keys.revokedBell)
+  }
+
+  /** Whose options the monitor follows (2). */
+  get followed(): Model {
+    return this.#workers.at(-1) ?? this.#definition
+  }
+
+  /** Somebody takes jobs by this definition (2). */
+  follow(definition: Model): void {
+    this.#following(() => {
+      this.#definition = definition
+    })
+  }
+
+  /** A worker is open from here to the end of the scope (2). */
+  followWorker(model: Model): Effect.Effect<void, never, Scope.Scope> {
+    return Effect.acquireRelease(
+      Effect.sync(() => this.#following(() => void this.#workers.push(model))),
+      () => Effect.sync(() => this.#following(() => void this.#workers.splice(this.#workers.lastIndexOf(model), 1)))
+    )
+  }
+
+  /** The monitor may wait for what another definition would not wait for: it looks again. */
+  #following(change: () => void): void {
+    const before = this.followed
+    change()
+    if (this.followed !== before) this.changed.wakeAll()
   }
 
   /** Somebody else took a job that this process wanted. */
@@ -58,7 +96,7 @@ export class Hub {
       const text = elementText(id)
       if (this.#unreadable.has(text) || this.#unreadable.size >= UNREADABLE_LIMIT) return Effect.void
       this.#unreadable.add(text)
-      return Effect.logWarning(unreadable(this.model.type, id).message)
+      return Effect.logWarning(unreadable(this.type, id).message)
     })
   }
 
@@ -79,21 +117,22 @@ export class Hub {
   }
 }
 
-const hubs = new WeakMap<Tenant["Service"], Map<Model, Hub>>()
+const hubs = new WeakMap<Tenant["Service"], Map<string, Hub>>()
 
 /** The hub of a type in the tenant at hand. */
 export const hubOf = (model: Model): Effect.Effect<Hub, InvalidOption, Tenant> =>
   Effect.flatMap(Tenant, (tenant) => {
     if (model.problem !== undefined) return Effect.fail(model.problem)
-    let byModel = hubs.get(tenant)
-    if (byModel === undefined) {
-      byModel = new Map()
-      hubs.set(tenant, byModel)
+    let byType = hubs.get(tenant)
+    if (byType === undefined) {
+      byType = new Map()
+      hubs.set(tenant, byType)
     }
-    let hub = byModel.get(model)
+    const text = elementText(model.type)
+    let hub = byType.get(text)
     if (hub === undefined) {
       hub = new Hub(tenant, model)
-      byModel.set(model, hub)
+      byType.set(text, hub)
     }
     return Effect.succeed(hub)
   })

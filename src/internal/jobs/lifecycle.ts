@@ -10,7 +10,9 @@
  * 4. Whatever takes a job of a key out of the pending queue or out of running, but for `accept` itself, brings one
  *    parked job of the key back into the queue; `accept` parks it again if there is no place. Whoever ends the last
  *    run of a key clears the key's counter.
- * 5. The bell "pending" rings when a job enters the queue or a place becomes free, "changed" when a subscriber could see
+ * 5. An entry of an index whose row is gone, or says that the job lies elsewhere, is cleared by who meets it, and the
+ *    job that it stood for leaves its state. Only damage leaves such entries behind: that of a row, and its removal.
+ * 6. The bell "pending" rings when a job enters the queue or a place becomes free, "changed" when a subscriber could see
  *    a difference, "revoked" when a running job is taken from its holder.
  */
 import * as Effect from "effect/Effect"
@@ -21,7 +23,7 @@ import type { TransactionState } from "../transactionState.ts"
 import { Halt, unreadable } from "./errors.ts"
 import type { JobKeys, State } from "./layout.ts"
 import type { Place } from "./model.ts"
-import { bodyOf, decode, readData, type Row, writeRow } from "./row.ts"
+import { bodyOf, decode, readData, remainsOf, type Row, writeRow } from "./row.ts"
 import { touchedOf } from "./touched.ts"
 
 /**
@@ -55,31 +57,20 @@ export const loadHeld = (place: Place, id: Tuple.Element, lock: Uint8Array): Eff
   )
 
 const leave = (state: TransactionState, keys: JobKeys, id: Tuple.Element, row: Row): void => {
-  switch (row.state) {
-    case "pending":
-      return state.clear(row.isParked ? keys.parkedJob(row.key!, { id, ...row }) : keys.pendingJob({ id, ...row }))
-    case "running":
-      touchedOf(state).mark(keys, id, false)
-      if (row.key !== undefined) state.add(keys.held(row.key), Counters.MINUS_ONE)
-      return
-    default:
-      return state.clear(keys.endedJob(row.state, row.endedAt, id))
-  }
+  const entry = entryOf(keys, id, row)
+  if (entry !== undefined) return state.clear(entry)
+  touchedOf(state).mark(keys, id, false)
+  if (row.key !== undefined) state.add(keys.held(row.key), Counters.MINUS_ONE)
 }
 
 const enter = (state: TransactionState, keys: JobKeys, id: Tuple.Element, row: Row): void => {
-  switch (row.state) {
-    case "pending":
-      if (row.isParked) return state.set(keys.parkedJob(row.key!, { id, ...row }), EMPTY)
-      touchedOf(state).ring(keys.pendingBell)
-      return state.set(keys.pendingJob({ id, ...row }), EMPTY)
-    case "running":
-      touchedOf(state).mark(keys, id, true)
-      if (row.key !== undefined) state.add(keys.held(row.key), Counters.PLUS_ONE)
-      return
-    default:
-      return state.set(keys.endedJob(row.state, row.endedAt, id), EMPTY)
+  const entry = entryOf(keys, id, row)
+  if (entry !== undefined) {
+    if (row.state === "pending" && !row.isParked) touchedOf(state).ring(keys.pendingBell)
+    return state.set(entry, EMPTY)
   }
+  touchedOf(state).mark(keys, id, true)
+  if (row.key !== undefined) state.add(keys.held(row.key), Counters.PLUS_ONE)
 }
 
 const EMPTY = new Uint8Array(0)
@@ -89,7 +80,33 @@ const samePlace = (a: Row, b: Row): boolean =>
     (a.state === "pending" && a.priority === b.priority && a.scheduledAt === b.scheduledAt &&
       a.isParked === b.isParked))
 
-/** Brings a job from one row to another, with all that follows from it (1, 5). */
+/** Where the entry of a job that does not run lies; `undefined` for one that runs. */
+export const entryOf = (keys: JobKeys, id: Tuple.Element, row: Row): Uint8Array | undefined => {
+  switch (row.state) {
+    case "pending":
+      return row.isParked ? keys.parkedJob(row.key!, { id, ...row }) : keys.pendingJob({ id, ...row })
+    case "running":
+      return undefined
+    default:
+      return keys.endedJob(row.state, row.endedAt, id)
+  }
+}
+
+/** Whether an entry is that of its job, whose row was read. */
+export const isEntryOf = (keys: JobKeys, id: Tuple.Element, row: Row | undefined, entry: Uint8Array): boolean => {
+  const own = row === undefined ? undefined : entryOf(keys, id, row)
+  return own !== undefined && Tuple.equalsBytes(own, entry)
+}
+
+/** Clears an entry that is not its job's (5). Who reads the row and the entry does so once, whoever else meets it. */
+export const clearOrphan = ({ keys, state }: Place, entry: Uint8Array, from: State): Effect.Effect<void> =>
+  Effect.map(state.get(entry), (found) => {
+    if (found === undefined) return
+    state.clear(entry)
+    state.add(keys.move(from, "none"), Counters.PLUS_ONE)
+  })
+
+/** Brings a job from one row to another, with all that follows from it (1, 6). */
 export const change = (
   { keys, model, state }: Place,
   id: Tuple.Element,
@@ -144,8 +161,9 @@ const unpark = Effect.fnUntraced(function*(place: Place, key: Tuple.Element) {
     if (first === undefined) return
     const id = keys.lastOf(first.key, keys.parked)
     const row = id === undefined ? "unreadable" : yield* tryLoad(place, id)
-    if (row !== undefined && row !== "unreadable" && row.isParked) {
-      return change(place, id!, row, { ...row, isParked: false })
+    if (row !== "unreadable") {
+      if (isEntryOf(keys, id!, row, first.key)) return change(place, id!, row, { ...row!, isParked: false })
+      yield* clearOrphan(place, first.key, "pending")
     }
     from = Keys.next(first.key)
   }
@@ -276,6 +294,37 @@ export const removeJob = (place: Place, id: Tuple.Element, row: Row): Effect.Eff
   if (row.state === "running") touchedOf(place.state).ring(place.keys.revokedBell)
   return changeAndUnpark(place, id, row, undefined)
 }
+
+/**
+ * A job whose row is damaged is gone, and what of it can be found without its row: its data, its activity entry, and the
+ * place of its key if the row still tells the key. Other entries are left to who meets them (5). `false` for a row that
+ * is not damaged but a newer version's: it is whole, and not ours to take apart.
+ */
+export const removeDamaged = Effect.fnUntraced(function*(place: Place, id: Tuple.Element, bytes: Uint8Array) {
+  const { keys, model, state } = place
+  const { isNewer, key } = remainsOf(bytes)
+  if (isNewer) return false
+  const touched = touchedOf(state)
+  yield* touched.prepare(keys, id)
+  const wasRunning = touched.storedEntry(keys, id) !== undefined
+  touched.mark(keys, id, false)
+  touched.ring(keys.changedBell)
+  state.clear(keys.job(id))
+  const pieces = keys.piecesOf(id)
+  state.clearRange(pieces.begin, pieces.end)
+  if (wasRunning) {
+    state.add(keys.move("running", "none"), Counters.PLUS_ONE)
+    touched.ring(keys.revokedBell)
+    if (model.maxRunning !== Infinity) touched.ring(keys.pendingBell)
+    if (key !== undefined) {
+      state.add(keys.held(key), Counters.MINUS_ONE)
+      yield* clearHeld(place, key)
+    }
+  }
+  // parked ones of the key waited for it, wherever it was
+  if (key !== undefined) yield* unpark(place, key)
+  return true
+})
 
 /** Another run is asked for: at once or at its time if the job does not run, after this run if it does (rule J5). */
 export const askAgain = (

@@ -10,9 +10,9 @@ import * as Counters from "../counters.ts"
 import * as Keys from "../keys.ts"
 import { InvalidOption, type UnreadableData } from "./errors.ts"
 import { isState, type State, STATES } from "./layout.ts"
-import { removeJob, tryLoad } from "./lifecycle.ts"
+import { clearOrphan, isEntryOf, removeJob, tryLoad } from "./lifecycle.ts"
 import { decodeData, type Model, optionsOf, type Place, within } from "./model.ts"
-import { decode, readData } from "./row.ts"
+import { decode, readData, type Row } from "./row.ts"
 
 /**
  * The most jobs of one page, and the most that one transaction purges.
@@ -149,6 +149,10 @@ const pageRows = Effect.fnUntraced(function*(place: Place, options: ListOptions,
   return rows
 })
 
+/** Whether a key in the range of a state is its job's: damage can leave entries behind. */
+const isListed = ({ keys }: Place, state: State | undefined, id: Tuple.Element, row: Row, key: Uint8Array): boolean =>
+  state === undefined || (state === "running" ? row.state === state : isEntryOf(keys, id, row, key))
+
 export const list = (model: Model, input?: ListOptions): Effect.Effect<Page<any>, InvalidOption, Transaction> =>
   within(
     model,
@@ -163,10 +167,10 @@ export const list = (model: Model, input?: ListOptions): Effect.Effect<Page<any>
       let bytes = 0
       let at = 0
       for (; at < Math.min(limit, rows.length) && bytes < PAGE_BYTES_LIMIT; at++) {
-        const { id } = rows[at]!
+        const { id, key } = rows[at]!
         const stored = id === undefined ? undefined : yield* state.get(keys.job(id), true)
         const row = stored === undefined ? undefined : decode(stored)
-        if (id === undefined || row === undefined) continue
+        if (id === undefined || row === undefined || !isListed(place, options.state, id, row, key)) continue
         const { data } = yield* readData(state, keys, id, row)
         bytes += data.length
         jobs.push({
@@ -209,8 +213,8 @@ export const purgeDead = (
         const id = keys.lastOf(entry.key, keys.ended)
         const row = id === undefined ? "unreadable" : yield* tryLoad(place, id)
         if (id === undefined || row === "unreadable") continue
-        if (row?.state === "dead") yield* removeJob(place, id, row)
-        else state.clear(entry.key)
+        if (isEntryOf(keys, id, row, entry.key)) yield* removeJob(place, id, row!)
+        else yield* clearOrphan(place, entry.key, "dead")
         count++
         if (state.size > PURGE_BYTES_LIMIT) break
       }

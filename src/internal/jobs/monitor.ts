@@ -4,13 +4,13 @@
  *
  * Owner: one fiber a type and tenant layer, started by whoever processes or watches the type, in the tenant's scope.
  *
- * 1. No two clocks are compared. The monitor notes the newest activity entry and its own time. When the timeout has
- *    passed on its own clock, every entry up to the noted one belongs to a holder that was silent for that long: a sign
- *    of life would have moved it.
+ * 1. No two clocks are compared. The monitor notes the newest activity entry and when it has seen it. When the timeout
+ *    has passed since, every entry up to the noted one belongs to a holder that was silent for that long: a sign of life
+ *    would have moved it. What passes is measured in the time of its own process that nobody can set.
  * 2. Notes are made every quarter of the timeout, so that a dead holder is found within about one and a half. While
  *    nothing runs the monitor waits for a change.
- * 3. A pass is bounded in jobs and in bytes; one that fails is repeated, smaller. A note is dropped only when a pass
- *    finds nothing left of it.
+ * 3. A pass is bounded in jobs and in bytes; one that fails is repeated, smaller, and later ones grow again while they
+ *    succeed. A note is dropped only when a pass finds nothing left of it.
  *    A row that cannot be read is passed over.
  * 4. A pass reads row and `seq` of each job, so that a sign of life that commits meanwhile wins.
  * 5. Several monitors do the same work in turn: their rhythm has a jitter, and who comes second finds nothing.
@@ -28,9 +28,10 @@ import type { Seen } from "./bell.ts"
 import { render } from "./errors.ts"
 import type { Hub } from "./hub.ts"
 import { STAMP_BYTES } from "./layout.ts"
-import { expire, removeJob, tryLoad } from "./lifecycle.ts"
+import { clearOrphan, expire, isEntryOf, removeJob, tryLoad } from "./lifecycle.ts"
 import { type Place, retryDelay } from "./model.ts"
 import * as Settings from "./settings.ts"
+import { clockShows, passedMillis } from "./time.ts"
 import { touchedOf } from "./touched.ts"
 
 /** Jobs that one transaction gives back or removes at the most. */
@@ -38,6 +39,9 @@ const PASS_JOBS_LIMIT = 500
 
 /** A pass ends early when its transaction has so many bytes: far from the store's limit. */
 const PASS_BYTES_LIMIT = 2_000_000
+
+/** A pass that was made smaller is doubled after so many good ones: of those that are too large most are not tried. */
+const GOOD_PASSES = 4
 
 /** After a failed pass the next one waits for so long. */
 const PAUSE_MILLIS = 250
@@ -49,6 +53,7 @@ const NOTES_LIMIT = 1_000
 
 interface Note {
   readonly stamp: Uint8Array
+  /** When it was seen, by the time that passes. */
   readonly atMillis: number
 }
 
@@ -63,7 +68,7 @@ interface Look {
 
 const look = (hub: Hub): Effect.Effect<Look, BackendError> =>
   Effect.suspend(() => {
-    const { changed, keys, model } = hub
+    const { changed, followed: model, keys } = hub
     const see = changed.see()
     const finished = keys.endedOf("finished")
     const body = Effect.flatMap(Transaction, (state) =>
@@ -139,9 +144,8 @@ const retentionPass = (hub: Hub): Pass => (place, limit, skip) =>
         left++
         continue
       }
-      if (row?.state === "finished" && Tuple.equalsBytes(keys.endedJob("finished", row.endedAt, id), entry.key)) {
-        yield* removeJob(place, id, row)
-      } else state.clear(entry.key)
+      if (isEntryOf(keys, id, row, entry.key)) yield* removeJob(place, id, row!)
+      else yield* clearOrphan(place, entry.key, "finished")
       done++
       if (state.size > PASS_BYTES_LIMIT) break
     }
@@ -151,24 +155,28 @@ const retentionPass = (hub: Hub): Pass => (place, limit, skip) =>
 /** Repeats a pass until it finds nothing (3). A row that always fails is passed over, so that others are not held up. */
 const sweep = Effect.fnUntraced(function*(hub: Hub, pass: Pass) {
   let limit = PASS_JOBS_LIMIT
+  let good = 0
   let skip = 0
   for (;;) {
     const body = Effect.flatMap(
       Transaction,
-      (state) => pass({ model: hub.model, state, keys: hub.keys }, limit, skip)
+      (state) => pass({ model: hub.followed, state, keys: hub.keys }, limit, skip)
     )
     const exit = yield* Effect.exit(transact(hub.tenant, body))
     if (Exit.isSuccess(exit)) {
       const { done, left } = exit.value
       skip += left
       if (done + left === 0) return
+      good++
+      if (good % GOOD_PASSES === 0) limit = Math.min(PASS_JOBS_LIMIT, limit * 2)
       continue
     }
+    good = 0
     const error = exit.cause.reasons.find((reason) => reason._tag === "Fail")?.error
     if (limit === 1 && error?.isRetryable !== true) skip++
     limit = Math.max(1, Math.floor(limit / 2))
     yield* Effect.logWarning(
-      `jobs of type ${render(hub.model.type)}: a pass of the monitor failed, repeating it with ${limit} jobs`,
+      `jobs of type ${render(hub.type)}: a pass of the monitor failed, repeating it with ${limit} jobs`,
       exit.cause
     )
     yield* Effect.sleep(PAUSE_MILLIS)
@@ -178,13 +186,14 @@ const sweep = Effect.fnUntraced(function*(hub: Hub, pass: Pass) {
 /** One turn, and the rest after it. */
 const turn = Effect.fnUntraced(function*(hub: Hub, notes: Array<Note>): Effect.fn.Return<void, BackendError> {
   const { removalAt, seen, stamp, timeoutMillis } = yield* look(hub)
+  const passed = yield* passedMillis
   const now = yield* Clock.currentTimeMillis
   const latest = notes.at(-1)
   if (stamp !== undefined && (latest === undefined || Tuple.compareBytes(stamp, latest.stamp) > 0)) {
-    if (notes.length < NOTES_LIMIT) notes.push({ stamp, atMillis: now })
+    if (notes.length < NOTES_LIMIT) notes.push({ stamp, atMillis: passed })
   }
   let ripe = 0
-  while (ripe < notes.length && now - notes[ripe]!.atMillis >= timeoutMillis) ripe++
+  while (ripe < notes.length && passed - notes[ripe]!.atMillis >= timeoutMillis) ripe++
   if (ripe > 0) {
     yield* sweep(hub, expirePass(hub, notes[ripe - 1]!.stamp))
     notes.splice(0, ripe)
@@ -194,12 +203,12 @@ const turn = Effect.fnUntraced(function*(hub: Hub, notes: Array<Note>): Effect.f
   if (stamp === undefined && removalAt > now) {
     notes.length = 0
     const change = hub.changed.changed(seen)
-    yield* removalAt === Infinity ? change : Effect.timeoutOption(change, removalAt - now)
+    yield* removalAt === Infinity ? change : Effect.raceFirst(change, clockShows(removalAt))
   }
   const rest = (yield* Random.nextBetween(0.8, 1)) * timeoutMillis / NOTES_PER_TIMEOUT
   const oldest = notes[0]
   yield* Effect.sleep(
-    oldest === undefined ? rest : Math.min(rest, Math.max(0, oldest.atMillis + timeoutMillis - now))
+    oldest === undefined ? rest : Math.min(rest, Math.max(0, oldest.atMillis + timeoutMillis - passed))
   )
 })
 
@@ -211,7 +220,7 @@ export const startMonitor = (hub: Hub): Effect.Effect<void> =>
       const notes: Array<Note> = []
       const step = Effect.catchCause(turn(hub, notes), (cause) =>
         Effect.andThen(
-          Effect.logWarning(`jobs of type ${render(hub.model.type)}: the monitor failed, trying again`, cause),
+          Effect.logWarning(`jobs of type ${render(hub.type)}: the monitor failed, trying again`, cause),
           Effect.sleep(PAUSE_MILLIS)
         ))
       return Effect.forever(step)

@@ -160,7 +160,7 @@ class Notifier {
     const safe = Effect.catchCause(turn, (cause) =>
       Effect.andThen(
         Effect.logWarning(
-          `jobs of type ${render(this.#hub.model.type)}: looking for changes failed, trying again`,
+          `jobs of type ${render(this.#hub.type)}: looking for changes failed, trying again`,
           cause
         ),
         Effect.sleep(PAUSE_MILLIS)
@@ -253,12 +253,13 @@ export const unsubscribe = (hub: Hub, watcher: Watcher): Effect.Effect<void> =>
 /** Subscribes to a job that exists, for as long as the scope is open. */
 export const subscribe = (
   hub: Hub,
+  model: Model,
   id: Tuple.Element
 ): Effect.Effect<Watcher, InvalidId | JobNotFound | BackendError, Scope.Scope> =>
   Effect.gen(function*() {
-    yield* checkId(hub.model, id)
+    yield* checkId(model, id)
     const notifier = yield* notifierOf(hub)
-    const watcher = new Watcher(hub.model, id)
+    const watcher = new Watcher(model, id)
     yield* Effect.acquireRelease(
       Effect.sync(() => notifier.add(watcher)),
       () => unsubscribe(hub, watcher)
@@ -266,10 +267,10 @@ export const subscribe = (
     const passesBefore = notifier.isPassing ? -1 : notifier.passes
     const body = Effect.flatMap(Transaction, (state) => snapshotOf(hub, state, id))
     const snapshot = yield* transact(hub.tenant, body)
-    if (snapshot === undefined) return yield* Effect.die(unreadable(hub.model.type, id))
+    if (snapshot === undefined) return yield* Effect.die(unreadable(model.type, id))
     if (snapshot === GONE) {
       yield* unsubscribe(hub, watcher)
-      return yield* new JobNotFound({ type: hub.model.type, id })
+      return yield* new JobNotFound({ type: model.type, id })
     }
     watcher.begin(notifier.passes, snapshot)
     if (notifier.passes !== passesBefore) notifier.again()

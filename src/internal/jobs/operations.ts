@@ -17,6 +17,7 @@ import {
   JobNotFound,
   type JobTooLarge,
   textOf,
+  unreadable,
   type UnreadableData
 } from "./errors.ts"
 import { type Job, lockOf, makeJob, settled } from "./job.ts"
@@ -145,8 +146,20 @@ const found = (place: Place, id: Tuple.Element): Effect.Effect<Row, InvalidId | 
     (row) => row === undefined ? Effect.fail(new JobNotFound({ type: place.model.type, id })) : Effect.succeed(row)
   )
 
+/** Removes a job, also one whose row is damaged: nobody could get rid of it otherwise. */
 export const remove = (model: Model, id: Tuple.Element): Effect.Effect<void, BadInput | JobNotFound, Transaction> =>
-  within(model, (place) => Effect.flatMap(found(place, id), (row) => Lifecycle.removeJob(place, id, row)))
+  within(
+    model,
+    Effect.fnUntraced(function*(place: Place) {
+      yield* checkId(model, id)
+      const row = yield* Lifecycle.tryLoad(place, id)
+      if (row === undefined) return yield* new JobNotFound({ type: model.type, id })
+      if (row !== "unreadable") return yield* Lifecycle.removeJob(place, id, row)
+      const bytes = yield* place.state.get(place.keys.job(id))
+      const isGone = yield* Lifecycle.removeDamaged(place, id, bytes!)
+      if (!isGone) return yield* Effect.die(unreadable(model.type, id))
+    })
+  )
 
 export const resubmit = (
   model: Model,

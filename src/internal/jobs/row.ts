@@ -111,6 +111,7 @@ const FIELDS: ReadonlyArray<(value: any) => boolean> = [
   (bytes) => bytes === null || isBytes(bytes)
 ]
 
+const KEY_FIELD = 8
 const RUNNING = STATES.indexOf("running")
 
 const isRow = (fields: unknown): fields is ReadonlyArray<any> =>
@@ -142,6 +143,23 @@ export const decode = (bytes: Uint8Array): Row | undefined => {
     revision: fields[11],
     error: fields[12],
     body: { dataBytes: fields[13], nextBytes: fields[14], bytes: fields[15] ?? undefined }
+  }
+}
+
+/** What can still be told of a row that cannot be read. */
+export interface Remains {
+  /** The row is whole, but of a later format: it is for the version that wrote it. */
+  readonly isNewer: boolean
+  readonly key: Tuple.Element | undefined
+}
+
+export const remainsOf = (bytes: Uint8Array): Remains => {
+  const unpacked = unpackValue(bytes)
+  const fields = Result.isSuccess(unpacked) && Array.isArray(unpacked.success) ? unpacked.success : []
+  const key: unknown = fields[KEY_FIELD]
+  return {
+    isNewer: isWhole(fields[0], FORMAT + 1),
+    key: fields[0] === FORMAT && isBytes(key) ? keyOf(key) : undefined
   }
 }
 

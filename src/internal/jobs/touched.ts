@@ -64,7 +64,8 @@ export class Touched {
 
   #write(): void {
     const state = this.#state
-    for (const seq of this.#seqs.values()) {
+    // in an order of their own: a transaction that reads many jobs at once meets them in another one each time
+    for (const [, seq] of Array.from(this.#seqs).sort(([a], [b]) => a < b ? -1 : 1)) {
       if (seq.stored !== undefined) state.clear(seq.keys.activityEntry(seq.stored))
       if (!seq.isRunning) {
         if (seq.stored !== undefined) state.clear(seq.keys.seq(seq.id))

@@ -1,7 +1,6 @@
 /**
  * Waiting for a subscribed job, or the first of several.
  */
-import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
@@ -11,6 +10,7 @@ import type { UnreadableData } from "./errors.ts"
 import type { State } from "./layout.ts"
 import { decodeData } from "./model.ts"
 import type { Snapshot, Watcher } from "./notifier.ts"
+import { passedMillis } from "./time.ts"
 
 /**
  * What a subscriber is told: the job's state with its data, or that it was removed.
@@ -53,15 +53,14 @@ export const wait = Effect.fnUntraced(function*(
   state: State | "removed" | undefined,
   timeoutMillis: number
 ): Effect.fn.Return<Option.Option<Change<any>>, UnreadableData | BackendError> {
-  const clock = yield* Clock.Clock
-  const deadline = clock.currentTimeMillisUnsafe() + timeoutMillis
+  const deadline = (yield* passedMillis) + timeoutMillis
   for (;;) {
     for (const watcher of watchers) {
       if (watcher.failure !== undefined) return yield* watcher.failure
       const snapshot = watcher.isOpen ? take(watcher, state) : undefined
       if (snapshot !== undefined) return Option.some(yield* Effect.fromResult(changeOf(watcher, snapshot)))
     }
-    const left = deadline - clock.currentTimeMillisUnsafe()
+    const left = deadline - (yield* passedMillis)
     if (left <= 0 || watchers.every(isOver)) return Option.none()
     const news = Effect.raceAllFirst(
       watchers.filter((watcher) => !isOver(watcher)).map((watcher) => watcher.newsAfter(watcher.latest.version))

@@ -9,15 +9,15 @@
  *    transaction commits: then so many are taken ahead that no handler has to wait for the next commit.
  * 2. One loop settles and takes: what handlers ended with since the last turn, and new jobs for the free places, are
  *    one transaction. A turn is not interrupted, so nothing that was taken is forgotten.
- * 3. One beat renews all leases, every third of the timeout. Once the last good beat is older than the timeout, the
- *    leases are lost, whatever the store would say.
+ * 3. One beat renews all leases, a third of the timeout after the last good one began, so that a slow store does not
+ *    spread them. A lease is as old as the beginning of what renewed it, or of the transaction that took the first job.
+ *    Once it is older than the timeout it is lost, whatever the store would say.
  * 4. A handler whose lease is lost is interrupted at once: the bell "revoked" tells of removal and expiry, a beat or a
  *    settling that meets another lock of the rest. Nothing is written for it.
  * 5. The end of the scope: nothing is taken any more; handlers have the grace period, their leases renewed; then they
  *    are interrupted; whatever is not settled then is handed back, its attempt not counted (rule J6).
  */
 import * as Cause from "effect/Cause"
-import * as Clock from "effect/Clock"
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -33,10 +33,14 @@ import { render, textOf } from "./errors.ts"
 import type { Hub } from "./hub.ts"
 import { type Job, lockOf, wasSettledHere } from "./job.ts"
 import { complete, failRun, handBack, loadHeld, renew } from "./lifecycle.ts"
-import { elementText, encodeData, type Place, retryDelay } from "./model.ts"
+import { elementText, encodeData, type Model, type Place, retryDelay } from "./model.ts"
 import { errorText } from "./operations.ts"
 import type { Row } from "./row.ts"
 import * as Settings from "./settings.ts"
+import { passedMillis } from "./time.ts"
+
+/** Two beats can be lost, or one be late by twice this, before a lease is. */
+const BEATS_PER_TIMEOUT = 3
 
 /** Leases that one transaction renews or checks. */
 const BEAT_JOBS_LIMIT = 500
@@ -121,6 +125,7 @@ const beatParts = (all: ReadonlyArray<Held>): ReadonlyArray<ReadonlyArray<Held>>
 
 export class Worker<E> {
   readonly #hub: Hub
+  readonly #model: Model
   readonly #run: Run<E>
   readonly #concurrency: number
   readonly #services: Context.Context<never>
@@ -137,6 +142,7 @@ export class Worker<E> {
   readonly #aheadLimit: number
   #isDraining = false
   #timeoutMillis: number
+  /** When the last good beat began, by the time that passes. */
   #lastBeatMillis = 0
   #settleLimit = Infinity
   /** Open while there is something for the loop to do besides new jobs. */
@@ -147,9 +153,10 @@ export class Worker<E> {
   readonly #idle = Latch.makeUnsafe(true)
 
   /** Handlers run with the loggers, the tracer and the clock of `services`. */
-  constructor(hub: Hub, run: Run<E>, concurrency: number, services: Context.Context<never>) {
-    const { maxAttempts, maxRunning, maxRunningPerKey } = hub.model
+  constructor(hub: Hub, model: Model, run: Run<E>, concurrency: number, services: Context.Context<never>) {
+    const { maxAttempts, maxRunning, maxRunningPerKey } = model
     this.#hub = hub
+    this.#model = model
     this.#run = run
     this.#concurrency = concurrency
     this.#services = services
@@ -159,7 +166,7 @@ export class Worker<E> {
       : maxAttempts === Infinity
       ? AHEAD_LIMIT
       : Math.min(concurrency, AHEAD_LIMIT)
-    this.#timeoutMillis = hub.model.timeoutMillis
+    this.#timeoutMillis = model.timeoutMillis
   }
 
   /** Settles and takes, for ever (2). */
@@ -172,7 +179,10 @@ export class Worker<E> {
 
   /** Renews the leases, for ever (3). */
   get beats(): Effect.Effect<never> {
-    const rest = Effect.suspend(() => Effect.sleep(this.#timeoutMillis / 3))
+    const rest = Effect.flatMap(
+      passedMillis,
+      (now) => Effect.sleep(Math.max(0, this.#lastBeatMillis + this.#timeoutMillis / BEATS_PER_TIMEOUT - now))
+    )
     return Effect.forever(Effect.andThen(
       Effect.andThen(this.#busy.await, rest),
       Effect.suspend(() => this.#held.size === 0 ? Effect.void : this.#beat)
@@ -211,7 +221,7 @@ export class Worker<E> {
 
   #pause(what: string, cause: Cause.Cause<unknown>): Effect.Effect<void> {
     return Effect.andThen(
-      Effect.logWarning(`jobs of type ${render(this.#hub.model.type)}: ${what} failed, trying again`, cause),
+      Effect.logWarning(`jobs of type ${render(this.#model.type)}: ${what} failed, trying again`, cause),
       Effect.suspend(() => Effect.sleep(Math.min(PAUSE_MILLIS, this.#timeoutMillis / 6)))
     )
   }
@@ -227,13 +237,17 @@ export class Worker<E> {
         ? 0
         : Math.min(TAKE_LIMIT, this.#concurrency + this.#ahead - this.#held.size + batch.length)
       if (batch.length === 0 && free === 0) return Effect.succeed(this.#work.await)
+      let begunMillis = 0
       const body = (state: TransactionState, claimed: Array<string>) =>
-        Effect.andThen(
-          this.#settle(state, batch),
-          free === 0
-            ? Effect.undefined
-            : take(this.#hub, state, { limit: free, maxScheduledTime: undefined }, claimed)
-        )
+        Effect.flatMap(passedMillis, (now) => {
+          begunMillis = now
+          return Effect.andThen(
+            this.#settle(state, batch),
+            free === 0
+              ? Effect.undefined
+              : take(this.#hub, this.#model, state, { limit: free, maxScheduledTime: undefined }, claimed)
+          )
+        })
       return Effect.matchCauseEffect(taking(this.#hub, body, () => {}), {
         onFailure: (cause) => {
           this.#ended.unshift(...batch)
@@ -241,7 +255,7 @@ export class Worker<E> {
         },
         onSuccess: (taken) => {
           if (taken !== undefined) this.#adapt(batch.length > 0 && taken.jobs.length === free)
-          return this.#committed(batch, taken)
+          return this.#committed(batch, taken, begunMillis)
         }
       })
     })
@@ -275,7 +289,11 @@ export class Worker<E> {
   }
 
   /** Starts what was taken; succeeds with what to wait for. */
-  #committed(batch: ReadonlyArray<Ended>, taken: Taken | undefined): Effect.Effect<Effect.Effect<void>> {
+  #committed(
+    batch: ReadonlyArray<Ended>,
+    taken: Taken | undefined,
+    begunMillis: number
+  ): Effect.Effect<Effect.Effect<void>> {
     this.#settleLimit = Infinity
     for (const { held } of batch) this.#forget(held)
     const counted = batch.length === 0 ? Effect.void : Metric.update(handled, batch.length)
@@ -284,14 +302,13 @@ export class Worker<E> {
     const next = taken.jobs.length > 0 || taken.isCut
       ? Effect.void
       : Effect.raceFirst(this.#work.await, waitForMore(this.#hub, taken))
-    return Effect.flatMap(Effect.andThen(counted, Clock.currentTimeMillis), (now) =>
-      Effect.sync(() => {
-        if (this.#held.size === 0) this.#lastBeatMillis = now
-        for (const job of taken.jobs) this.#hold(job)
-        if (this.#isDraining) this.#giveUpWaiting()
-        this.#startNext()
-        return next
-      }))
+    return Effect.map(counted, () => {
+      if (this.#held.size === 0) this.#lastBeatMillis = begunMillis
+      for (const job of taken.jobs) this.#hold(job)
+      if (this.#isDraining) this.#giveUpWaiting()
+      this.#startNext()
+      return next
+    })
   }
 
   /** Takes more ahead while handlers had to wait for this commit, less while jobs had to wait for handlers (1). */
@@ -347,7 +364,7 @@ export class Worker<E> {
       return { _tag: "Fail", failure: Cause.squash(exit.cause), text: textOf(() => Cause.pretty(exit.cause)) }
     }
     if (exit.value === undefined) return { _tag: "Finish", data: undefined }
-    const encoded = Effect.runSyncExit(encodeData(this.#hub.model, held.job.id, exit.value))
+    const encoded = Effect.runSyncExit(encodeData(this.#model, held.job.id, exit.value))
     if (Exit.isSuccess(encoded)) return { _tag: "Finish", data: encoded.value }
     const failure = Cause.squash(encoded.cause)
     return { _tag: "Fail", failure, text: errorText(failure) }
@@ -395,7 +412,7 @@ export class Worker<E> {
 
   /** Settles what handlers have ended with; a job that somebody else has meanwhile is left alone (4). */
   #settle(state: TransactionState, batch: ReadonlyArray<Ended>): Effect.Effect<void> {
-    const place: Place = { model: this.#hub.model, state, keys: this.#hub.keys }
+    const place: Place = { model: this.#model, state, keys: this.#hub.keys }
     return Effect.forEach(batch, ({ held: { job, lock }, outcome }) => {
       const settled = Effect.flatMap(loadHeld(place, job.id, lock), (row): Effect.Effect<unknown> => {
         switch (outcome._tag) {
@@ -424,13 +441,13 @@ export class Worker<E> {
       const all = Array.from(this.#held).filter((held) => !held.isOver)
       for (const part of beatParts(all)) {
         const body = Effect.flatMap(Transaction, (state) => {
-          const place: Place = { model: this.#hub.model, state, keys: this.#hub.keys }
+          const place: Place = { model: this.#model, state, keys: this.#hub.keys }
           const looks = Effect.forEach(part, (held) =>
             Effect.matchEffect(loadHeld(place, held.job.id, held.lock), {
               onFailure: () => Effect.succeed(held),
               onSuccess: (row) => Effect.as(use(place, held, row), undefined)
-            }))
-          return Effect.zip(looks, Settings.read(place))
+            }), { concurrency: "unbounded" })
+          return Effect.zip(looks, Settings.read(place), { concurrent: true })
         })
         const [looks, settings] = yield* transact(this.#hub.tenant, body)
         this.#timeoutMillis = settings.timeoutMillis
@@ -442,7 +459,7 @@ export class Worker<E> {
   /** Renews all leases, watched over by their time limit (3). */
   get #beat(): Effect.Effect<void> {
     const renewed = Effect.gen({ self: this }, function*() {
-      const begun = yield* Clock.currentTimeMillis
+      const begun = yield* passedMillis
       yield* this.#check((place, held, row) => renew(place, held.job.id, row, undefined))
       this.#lastBeatMillis = begun
     })
@@ -454,7 +471,7 @@ export class Worker<E> {
     )
     const lost = Effect.suspend(() => {
       const left = this.#lastBeatMillis + this.#timeoutMillis
-      return Effect.flatMap(Clock.currentTimeMillis, (now) =>
+      return Effect.flatMap(passedMillis, (now) =>
         Effect.andThen(
           Effect.sleep(Math.max(0, left - now)),
           Effect.sync(() => {

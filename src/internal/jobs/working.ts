@@ -89,15 +89,16 @@ export const workerLayer = <A, E, R>(
       return yield* new InvalidOption({ type: model.type, option: "handler", problem: "must be a function" })
     }
     const checked = yield* check(model, yield* optionsOf(model, input))
-    const hub = yield* hubOf(checked.model)
+    const own = checked.model
+    const hub = yield* hubOf(own)
     const services = yield* Effect.context<Exclude<R, Scope.Scope>>()
     const run = (job: Job<A>, signal: () => AbortSignal) => {
       const context: HandlerContext<A> = {
         get signal() {
           return signal()
         },
-        update: (data) => Effect.asVoid(transact(hub.tenant, update(hub.model, job, data))),
-        updateProgress: (change) => Effect.asVoid(transact(hub.tenant, updateProgress(hub.model, job, change)))
+        update: (data) => Effect.asVoid(transact(hub.tenant, update(own, job, data))),
+        updateProgress: (change) => Effect.asVoid(transact(hub.tenant, updateProgress(own, job, change)))
       }
       // a handler may use a scope: it is the run's own
       const scoped = Effect.scoped(Effect.suspend(() => handler(job, context))) as Effect.Effect<
@@ -112,7 +113,9 @@ export const workerLayer = <A, E, R>(
         }, { captureStackTrace: false })
       )
     }
-    const worker = new Worker(hub, run, checked.concurrency, yield* Effect.context<never>())
+    const worker = new Worker(hub, own, run, checked.concurrency, yield* Effect.context<never>())
+    hub.follow(model)
+    yield* hub.followWorker(own)
     yield* startMonitor(hub)
     for (const loop of [worker.loop, worker.beats, worker.revocations]) {
       yield* Effect.forkScoped(Effect.interruptible(loop))
