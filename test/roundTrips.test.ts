@@ -3,8 +3,9 @@
  * together, so that the count does not grow with what one transaction handles.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Exit, Fiber, Layer, Schema } from "effect"
-import { Backend, DgenServer, MemoryBackend, Tenant } from "effect-dgen"
+import { Context, Effect, Exit, Fiber, Latch, Layer, Schema } from "effect"
+import { Backend, DgenServer, Jobs, MemoryBackend, Tenant } from "effect-dgen"
+import { TestClock } from "effect/testing"
 
 /** The waits of each transaction that wrote something, in the order of their commits. */
 interface Told {
@@ -92,4 +93,50 @@ describe("round trips", () => {
         assert.strictEqual(yield* batchOf(50), few)
       })
     ).pipe(Effect.scoped))
+
+  const timeout = 30_000
+  const Work = Jobs.make("work", { data: Schema.Int, timeout })
+
+  const addAll = (count: number) =>
+    Tenant.transact(Effect.forEach(Array.from({ length: count }, (_, id) => id), (id) => Work.add(id, id)))
+
+  const untilAll = (count: number, state: "running" | "pending" | "finished") =>
+    Effect.repeat(Tenant.transact(Work.counts), { until: (counts) => counts[state] === count })
+
+  it.effect("fifty jobs are taken, renewed and settled with as many waits as two", () =>
+    Effect.gen(function*() {
+      const lifeOf = (count: number) =>
+        waitsOf((watched) =>
+          Effect.gen(function*() {
+            const gate = yield* Latch.make(false)
+            const worker = Layer.build(Work.workerLayer(() => gate.await, { concurrency: count }))
+            yield* addAll(count)
+            const taking = yield* watched(Effect.andThen(worker, untilAll(count, "running")))
+            const renewing = yield* watched(TestClock.adjust(timeout / 2))
+            const settling = yield* watched(Effect.andThen(gate.open, untilAll(count, "finished")))
+            return [taking, renewing, settling].map((waits) => Math.max(...waits))
+          })
+        ).pipe(Effect.scoped)
+      const few = yield* lifeOf(2)
+      assert.isTrue(few.every((waits) => waits > 0), String(few))
+      assert.deepStrictEqual(yield* lifeOf(50), few)
+    }))
+
+  it.effect("fifty jobs of dead workers become pending with as many waits as two", () =>
+    Effect.gen(function*() {
+      const expiring = (count: number) =>
+        waitsOf((watched) =>
+          Effect.gen(function*() {
+            yield* addAll(count)
+            yield* Effect.repeat(Work.accept(), { times: count - 1 })
+            const waits = yield* watched(
+              Effect.andThen(TestClock.adjust(2 * timeout), untilAll(count, "pending"))
+            )
+            return Math.max(...waits)
+          })
+        )
+      const few = yield* expiring(2)
+      assert.isAbove(few, 0)
+      assert.strictEqual(yield* expiring(50), few)
+    }))
 })

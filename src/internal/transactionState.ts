@@ -152,11 +152,11 @@ export class TransactionState {
    * one after another cost as many round trips. A store in this process, whose commits are never unknown, answers at
    * once. Conflicts come with the `get` alone.
    */
-  prefetch(keys: ReadonlyArray<Uint8Array>): Effect.Effect<void> {
-    if (keys.length < 2 || !this.target.backend.commitCanBeUnknown) return Effect.void
+  prefetch(keys: () => ReadonlyArray<Uint8Array>): Effect.Effect<void> {
+    if (!this.target.backend.commitCanBeUnknown) return Effect.void
     if (this.#refused()) return this.#die()
     const fetched = this.#fetched ??= new Map()
-    return Effect.forEach(keys, (key) =>
+    return Effect.forEach(keys(), (key) =>
       this.#checkKey(key)
         ? Effect.map(this.#guard(this.driver.get(key)), (value) => {
           fetched.set(Keys.toText(key), value)

@@ -28,7 +28,7 @@ import type { TransactionState } from "../transactionState.ts"
 import type { Seen } from "./bell.ts"
 import type { Hub } from "./hub.ts"
 import { type Job, makeJob } from "./job.ts"
-import { change, clearOrphan, failRun, isEntryOf, start, tryLoad } from "./lifecycle.ts"
+import { change, clearOrphan, failRun, isEntryOf, prefetch, start, tryLoad } from "./lifecycle.ts"
 import { decodeData, type Model, type Place } from "./model.ts"
 import { release } from "./operations.ts"
 import { readData, type Row } from "./row.ts"
@@ -159,6 +159,7 @@ const walk = Effect.fnUntraced(function*(search: Search, limit: number, dueAt: n
   for (;;) {
     const wanted = Math.max(PAGE_ROWS_LIMIT, limit - search.jobs.length + hub.spread + hub.claims.size) + 1
     const page = yield* state.getRange(begin, range.end, { limit: wanted, snapshot: true })
+    yield* prefetch(search.place, () => candidates(search, page, limit, dueAt), false)
     let jump: Uint8Array | undefined
     for (const row of page) {
       const position = keys.placeOf(row.key)
@@ -190,6 +191,23 @@ const walk = Effect.fnUntraced(function*(search: Search, limit: number, dueAt: n
   }
   return search.isFull(limit)
 })
+
+/** The jobs of a page that will be tried, as far as one can know. */
+const candidates = (
+  { hub, jobs, place, skip }: Search,
+  page: ReadonlyArray<KeyValue>,
+  limit: number,
+  dueAt: number
+): ReadonlyArray<Tuple.Element> => {
+  const ids: Array<Tuple.Element> = []
+  for (const { key } of page) {
+    const position = place.keys.placeOf(key)
+    if (position === undefined || hub.claims.has(Keys.toText(key))) continue
+    if (position.scheduledAt > dueAt || ids.length >= skip + limit - jobs.length) break
+    ids.push(position.id)
+  }
+  return ids.slice(skip)
+}
 
 const claim = (search: Search, text: string, key: Uint8Array, id: Tuple.Element): Effect.Effect<void> => {
   search.hub.claims.add(text)

@@ -38,6 +38,14 @@ export const tryLoad = ({ keys, state }: Place, id: Tuple.Element): Effect.Effec
     return row.state === "running" ? Effect.as(touchedOf(state).prepare(keys, id), row) : Effect.succeed(row)
   })
 
+/** Asks a far store at once of jobs that are loaded one after another, and of what the running ones of them need. */
+export const prefetch = (
+  { keys, state }: Place,
+  ids: () => ReadonlyArray<Tuple.Element>,
+  areRunning: boolean
+): Effect.Effect<void> =>
+  state.prefetch(() => ids().flatMap((id) => areRunning ? [keys.job(id), keys.seq(id)] : [keys.job(id)]))
+
 /** The row of a job that the caller names. One that cannot be read is a defect. */
 export const load = (place: Place, id: Tuple.Element): Effect.Effect<Row | undefined> =>
   Effect.flatMap(

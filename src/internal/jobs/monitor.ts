@@ -28,7 +28,7 @@ import type { Seen } from "./bell.ts"
 import { render } from "./errors.ts"
 import type { Hub } from "./hub.ts"
 import { STAMP_BYTES } from "./layout.ts"
-import { clearOrphan, expire, isEntryOf, removeJob, tryLoad } from "./lifecycle.ts"
+import { clearOrphan, expire, isEntryOf, prefetch, removeJob, tryLoad } from "./lifecycle.ts"
 import { type Place, retryDelay } from "./model.ts"
 import * as Settings from "./settings.ts"
 import { clockShows, passedMillis } from "./time.ts"
@@ -100,15 +100,19 @@ interface Passed {
 /** A step of a sweep: does its work for at most so many rows of a range, behind `skip` others. */
 type Pass = (place: Place, limit: number, skip: number) => Effect.Effect<Passed>
 
+const idsOf = (entries: ReadonlyArray<{ readonly id: Tuple.Element | undefined }>): ReadonlyArray<Tuple.Element> =>
+  entries.flatMap(({ id }) => id === undefined ? [] : [id])
+
 const expirePass = (hub: Hub, upTo: Uint8Array): Pass => (place, limit, skip) =>
   Effect.gen(function*() {
     const { keys, model, state } = place
     const end = Keys.next(keys.activityEntry(upTo))
     const rows = yield* state.getRange(keys.activity, end, { limit: skip + limit, snapshot: true })
+    const entries = rows.slice(skip).map((entry) => ({ ...entry, id: keys.unpackId(entry.value) }))
+    yield* prefetch(place, () => idsOf(entries), true)
     let done = 0
     let left = 0
-    for (const entry of rows.slice(skip)) {
-      const id = keys.unpackId(entry.value)
+    for (const { id, ...entry } of entries) {
       const row = id === undefined ? "unreadable" : yield* tryLoad(place, id)
       if (id === undefined || row === "unreadable") {
         if (id !== undefined) yield* hub.tellUnreadable(id)
@@ -134,10 +138,11 @@ const retentionPass = (hub: Hub): Pass => (place, limit, skip) =>
     const { begin } = keys.endedOf("finished")
     const end = keys.endedBefore("finished", Math.floor(state.timeMillis - model.retentionMillis))
     const rows = yield* state.getRange(begin, end, { limit: skip + limit, snapshot: true })
+    const entries = rows.slice(skip).map((entry) => ({ ...entry, id: keys.lastOf(entry.key, keys.ended) }))
+    yield* prefetch(place, () => idsOf(entries), false)
     let done = 0
     let left = 0
-    for (const entry of rows.slice(skip)) {
-      const id = keys.lastOf(entry.key, keys.ended)
+    for (const { id, ...entry } of entries) {
       const row = id === undefined ? "unreadable" : yield* tryLoad(place, id)
       if (id === undefined || row === "unreadable") {
         if (id !== undefined) yield* hub.tellUnreadable(id)

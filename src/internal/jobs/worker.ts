@@ -32,7 +32,7 @@ import { take, type Taken, taking, waitForMore } from "./accept.ts"
 import { render, textOf } from "./errors.ts"
 import type { Hub } from "./hub.ts"
 import { type Job, lockOf, wasSettledHere } from "./job.ts"
-import { complete, failRun, handBack, loadHeld, renew } from "./lifecycle.ts"
+import { complete, failRun, handBack, loadHeld, prefetch, renew } from "./lifecycle.ts"
 import { elementText, encodeData, type Model, type Place, retryDelay } from "./model.ts"
 import { errorText } from "./operations.ts"
 import type { Row } from "./row.ts"
@@ -413,7 +413,7 @@ export class Worker<E> {
   /** Settles what handlers have ended with; a job that somebody else has meanwhile is left alone (4). */
   #settle(state: TransactionState, batch: ReadonlyArray<Ended>): Effect.Effect<void> {
     const place: Place = { model: this.#model, state, keys: this.#hub.keys }
-    return Effect.forEach(batch, ({ held: { job, lock }, outcome }) => {
+    const each = Effect.forEach(batch, ({ held: { job, lock }, outcome }) => {
       const settled = Effect.flatMap(loadHeld(place, job.id, lock), (row): Effect.Effect<unknown> => {
         switch (outcome._tag) {
           case "Finish":
@@ -430,6 +430,7 @@ export class Worker<E> {
       })
       return Effect.ignore(settled)
     }, { discard: true })
+    return Effect.andThen(prefetch(place, () => batch.map(({ held }) => held.job.id), true), each)
   }
 
   /**
@@ -446,8 +447,9 @@ export class Worker<E> {
             Effect.matchEffect(loadHeld(place, held.job.id, held.lock), {
               onFailure: () => Effect.succeed(held),
               onSuccess: (row) => Effect.as(use(place, held, row), undefined)
-            }), { concurrency: "unbounded" })
-          return Effect.zip(looks, Settings.read(place), { concurrent: true })
+            }))
+          const rows = prefetch(place, () => part.map((held) => held.job.id), true)
+          return Effect.zip(Effect.andThen(rows, looks), Settings.read(place), { concurrent: true })
         })
         const [looks, settings] = yield* transact(this.#hub.tenant, body)
         this.#timeoutMillis = settings.timeoutMillis

@@ -157,7 +157,7 @@ const runItems = (
     pace.logs = logs
     const loaded = yield* Effect.mapError(loadState(server, head), (error) => new Unreadable(error))
     const envelopes = items.map((item) => Envelopes.decode(item.message))
-    yield* state.prefetch(waitingKeys(server, envelopes))
+    yield* state.prefetch(() => waitingKeys(server, envelopes))
     const actions: Array<ReadonlyArray<ActionRequest>> = []
     const outcomes: Array<Handled["outcome"]> = []
     let current = loaded.state
