@@ -3,6 +3,9 @@ import { assert, it } from "@effect/vitest"
 import { Deferred, Effect, Layer, Logger, Option, Schema } from "effect"
 import { Backend, BackendError, Jobs, MemoryBackend, Tenant } from "effect-dgen"
 import { describe } from "vitest"
+import { take, taking } from "../src/internal/jobs/accept.ts"
+import { hubOf } from "../src/internal/jobs/hub.ts"
+import * as Model from "../src/internal/jobs/model.ts"
 
 const Data = Schema.Struct({ n: Schema.Number })
 const { transact } = Tenant
@@ -33,6 +36,9 @@ const failing = (faults: Faults) =>
   ).pipe(Layer.provide(MemoryBackend.layer))
 
 const message = "on purpose"
+
+/** So many failures make a pass of the monitor 7 jobs long. */
+const HALVINGS = 6
 const reasons: ReadonlyArray<Reason> = [
   new BackendError.Conflict({ message }),
   new BackendError.TransactionTooOld({ message }),
@@ -74,6 +80,47 @@ describe("a store that fails", () => {
         }).pipe(Effect.provide(worker))
         assert.strictEqual((yield* transact(Work.counts)).finished, 0)
       })
+    )
+  })
+
+  it.live("the monitor's passes grow again after failures made them small", () => {
+    const COUNT = 2_000
+    const options = { data: Data, timeout: "300 millis" } as const
+    const Hasty = Jobs.make("hasty", options)
+    // some failures, then none: how much each commit writes after them
+    let left = 0
+    let afterwards: Array<number> | undefined
+    const faults: Faults = {
+      next: (writes) => {
+        if (left-- > 0) return new BackendError.TransactionTooLarge({ message })
+        afterwards?.push(writes)
+        return undefined
+      }
+    }
+    return run(
+      faults,
+      Effect.scoped(Effect.gen(function*() {
+        for (let first = 0; first < COUNT; first += 500) {
+          yield* transact(Effect.forEach(Array.from({ length: 500 }, (_, i) => first + i), (n) => Hasty.add(n, { n })))
+        }
+        const model = Model.make("hasty", options)
+        const hub = yield* hubOf(model)
+        const wanted = { limit: 500, maxScheduledTime: undefined }
+        const taken = yield* Effect.replicateEffect(
+          taking(hub, (state, claimed) => take(hub, model, state, wanted, claimed), () => {}),
+          COUNT / 500
+        )
+        const last = taken.at(-1)!.jobs.at(-1)!.id
+        left = HALVINGS
+        afterwards = []
+        // starts the monitor
+        const subscription = yield* Hasty.subscribe(last)
+        yield* Jobs.wait(subscription, { state: "pending" })
+        const [first] = afterwards
+        assert.isAbove(Math.max(...afterwards), 20 * first!)
+        // with 7 jobs each they would be 285
+        assert.isBelow(afterwards.length, 100)
+      }))
     )
   })
 

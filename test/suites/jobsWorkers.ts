@@ -1,7 +1,8 @@
 /** Workers: handlers, leases, ends. */
 import { assert } from "@effect/vitest"
-import { Context, Deferred, Effect, Layer, Option, Schedule } from "effect"
+import { Clock, Context, Deferred, Effect, Fiber, Layer, Option, Schedule } from "effect"
 import { Jobs, Tenant, Transaction, Tuple } from "effect-dgen"
+import { TestClock } from "effect/testing"
 import { take, taking } from "../../src/internal/jobs/accept.ts"
 import { hubOf } from "../../src/internal/jobs/hub.ts"
 import { JobKeys } from "../../src/internal/jobs/layout.ts"
@@ -17,9 +18,23 @@ const until = <A>(type: Jobs.JobType<A>, id: string | number, state: Jobs.JobSta
 const look = <A>(type: Jobs.JobType<A>, id: string | number) =>
   transact(Effect.all([type.getState(id), type.getData(id)]))
 
+/** The oldest sign of life of a type's holders: it moves once all leases have been renewed. */
+const oldestSign = (type: string) =>
+  Effect.flatMap(
+    Tenant.Tenant,
+    ({ prefix }) =>
+      transact(Effect.flatMap(Transaction.Transaction, (state) => {
+        const { activity } = new JobKeys(prefix, type)
+        return Effect.map(
+          state.getRange(activity, Tuple.strinc(activity), { limit: 1 }),
+          ([oldest]) => oldest === undefined ? "none" : Buffer.from(oldest.key).toString("hex")
+        )
+      }))
+  )
+
 class Greeter extends Context.Service<Greeter, { readonly greet: (name: string) => string }>()("test/Greeter") {}
 
-export const jobsWorkers = ({ live }: Harness) => {
+export const jobsWorkers = ({ live, timed }: Harness) => {
   live(
     "a worker runs its handler, with services, and finishes the job with what it returns",
     Effect.gen(function*() {
@@ -212,17 +227,7 @@ export const jobsWorkers = ({ live }: Harness) => {
         { concurrency: COUNT }
       ))
       yield* Deferred.await(all)
-      const stamps = Effect.flatMap(
-        Tenant.Tenant,
-        ({ prefix }) =>
-          transact(Effect.flatMap(Transaction.Transaction, (state) => {
-            const { activity } = new JobKeys(prefix, "long")
-            return Effect.map(
-              state.getRange(activity, Tuple.strinc(activity), { limit: 1 }),
-              ([oldest]) => Buffer.from(oldest!.key).toString("hex")
-            )
-          }))
-      )
+      const stamps = oldestSign("long")
       // every lease is renewed once the oldest sign of life has moved
       const before = yield* stamps
       yield* Effect.repeat(Effect.andThen(Effect.yieldNow, stamps), { while: (now) => now === before })
@@ -233,17 +238,35 @@ export const jobsWorkers = ({ live }: Harness) => {
     30_000
   )
 
-  live(
+  // time passes here as fast as heartbeats commit: on a slow store it is not the store's slowness that is tested
+  timed(
     "a healthy job ten times longer than its lease is run once, by its first worker",
+    0,
     Effect.gen(function*() {
-      const Long = Jobs.make("long", { data: Data, timeout: "1 second" })
+      const TIMEOUT = 30_000
+      const Long = Jobs.make("long", { data: Data, timeout: TIMEOUT })
       let runs = 0
-      const worker = Long.workerLayer(() =>
-        Effect.andThen(Effect.sync(() => runs++), Effect.as(Effect.sleep("10 seconds"), data(2)))
-      )
+      const begun = yield* Deferred.make<void>()
+      const go = yield* Deferred.make<void>()
+      const worker = Long.workerLayer(() => {
+        runs++
+        return Effect.andThen(Deferred.succeed(begun, undefined), Effect.as(Deferred.await(go), data(2)))
+      })
       yield* transact(Long.add("one", data(1)))
       yield* opened(worker)
-      yield* elsewhere(Effect.andThen(opened(worker), until(Long, "one", "finished")))
+      yield* Deferred.await(begun)
+      const other = yield* Effect.forkChild(
+        elsewhere(Effect.scoped(Effect.andThen(opened(worker), until(Long, "one", "finished"))))
+      )
+      const lifeSign = oldestSign("long")
+      for (const end = 10 * TIMEOUT; (yield* Clock.currentTimeMillis) < end;) {
+        const before = yield* lifeSign
+        yield* TestClock.adjust(TIMEOUT / 3)
+        // whoever pauses between two tries of a transaction needs some time, too
+        yield* Effect.repeat(Effect.andThen(TestClock.adjust(1), lifeSign), { while: (now) => now === before })
+      }
+      yield* Deferred.succeed(go, undefined)
+      yield* Fiber.join(other)
       assert.deepStrictEqual(yield* look(Long, "one"), ["finished", data(2)])
       assert.strictEqual(runs, 1)
       assert.strictEqual((yield* transact(Long.list())).jobs[0]!.attempts, 1)
@@ -373,6 +396,42 @@ export const jobsWorkers = ({ live }: Harness) => {
       )
       assert.strictEqual((yield* Effect.flip(transact(Hasty.finish(late, data(99)))))._tag, "Halt")
       assert.deepStrictEqual(yield* look(Hasty, "one"), ["finished", data(2)])
+    })
+  )
+
+  live(
+    "a job whose holder went silent is dead by the attempts of the worker that is open, else by the definition's",
+    Effect.gen(function*() {
+      const Hasty = Jobs.make("hasty", { data: Data, timeout: "1 second" })
+      const busy = yield* Deferred.make<void>()
+      const close = yield* opened(
+        Hasty.workerLayer(() => Effect.andThen(Deferred.succeed(busy, undefined), Effect.never), {
+          maxAttempts: 1,
+          grace: 0
+        })
+      )
+      yield* transact(Hasty.add("busy", data(1)))
+      yield* Deferred.await(busy)
+      yield* transact(Hasty.add("silent", data(1)))
+      assert.strictEqual((yield* acceptNow(Hasty))!.id, "silent")
+      yield* until(Hasty, "silent", "dead")
+      yield* close
+      yield* transact(Effect.andThen(Hasty.remove("busy"), Hasty.resubmit("silent")))
+      assert.strictEqual((yield* acceptNow(Hasty))!.attempt, 1)
+      yield* until(Hasty, "silent", "pending")
+    })
+  )
+
+  live(
+    "the retention of a worker's definition holds, whatever other definitions of the type are used in the process",
+    Effect.gen(function*() {
+      const Onlooker = Jobs.make("kept", { data: Data, timeout: "1 second" })
+      const Kept = Jobs.make("kept", { data: Data, timeout: "1 second", retention: "1 milli" })
+      yield* transact(Onlooker.add("one", data(1)))
+      yield* transact(Onlooker.finish((yield* acceptNow(Onlooker))!))
+      const subscription = yield* Onlooker.subscribe("one")
+      yield* opened(Kept.workerLayer(() => Effect.void))
+      assert.strictEqual(Option.getOrThrow(yield* Jobs.wait(subscription)).state, "removed")
     })
   )
 }
