@@ -140,6 +140,24 @@ describe("due times", () => {
   )
 })
 
+describe("several definitions of a type", () => {
+  timed(
+    "the retention of the worker that is open holds, also where the monitor waits by another definition",
+    () =>
+      Effect.gen(function*() {
+        const Onlooker = Jobs.make("kept", { data: Data })
+        const Kept = Jobs.make("kept", { data: Data, retention: "1 second" })
+        yield* transact(Onlooker.add("one", { n: 1 }))
+        yield* transact(Onlooker.finish(Option.getOrThrow(yield* Onlooker.accept())))
+        yield* pass("1 minute")
+        const close = yield* opened(Kept.workerLayer(() => Effect.void))
+        yield* pass("1 minute")
+        assert.strictEqual((yield* Effect.flip(transact(Onlooker.getState("one"))))._tag, "JobNotFound")
+        yield* close
+      })
+  )
+})
+
 describe("leases", () => {
   for (const ahead of [HOUR, -HOUR]) {
     timed(

@@ -2,7 +2,7 @@
 import { assert } from "@effect/vitest"
 import { Deferred, Effect, Option, Schedule } from "effect"
 import { Jobs, Tenant } from "effect-dgen"
-import { acceptNow, allKeys, Data, data, type Harness, opened } from "./jobsSupport.ts"
+import { acceptNow, allKeys, Data, data, type Harness, opened, SHORT } from "./jobsSupport.ts"
 
 const { transact } = Tenant
 const Work = Jobs.make("work", { data: Data, maxAttempts: 1 })
@@ -69,6 +69,19 @@ export const jobsFailures = ({ live }: Harness) => {
       })
     )
   }
+
+  live(
+    "looking at a running job is no sign of life of its holder",
+    Effect.gen(function*() {
+      const Hasty = Jobs.make("hasty", { data: Data, timeout: SHORT })
+      yield* transact(Hasty.add("one", data(1)))
+      const job = Option.getOrThrow(yield* Hasty.accept())
+      const looks = Effect.all([Hasty.getState("one"), Hasty.getData("one"), Hasty.isResubmitted(job)])
+      yield* Effect.repeat(Effect.andThen(Effect.yieldNow, transact(looks)), {
+        until: ([state]) => state === "pending"
+      })
+    })
+  )
 
   live(
     "a key leaves nothing behind when its last job is gone",

@@ -200,6 +200,22 @@ export const jobsHostile = ({ live }: Harness) => {
   )
 
   live(
+    "what a removed job left among the parked ones of its key holds none of them up, and is counted no more",
+    Effect.gen(function*() {
+      const One = Jobs.make("work", { data: Data, maxRunningPerKey: 1 })
+      yield* transact(Effect.forEach(["a", "b", "c"], (id) => One.add(id, data(1), { key: "k", scheduledAt: 1 })))
+      const first = (yield* acceptNow(One))!
+      assert.isUndefined(yield* acceptNow(One))
+      yield* put((keys) => keys.job("b"), EMPTY)
+      yield* transact(One.remove("b"))
+      assert.strictEqual((yield* transact(One.counts)).pending, 2)
+      yield* transact(One.finish(first))
+      assert.strictEqual((yield* acceptNow(One))!.id, "c")
+      assert.deepStrictEqual(yield* transact(One.counts), { pending: 0, running: 1, finished: 1, dead: 0 })
+    })
+  )
+
+  live(
     "subscribers and the holder of a damaged job learn of its removal; its places are free again",
     Effect.gen(function*() {
       const One = Jobs.make("work", { data: Data, maxRunning: 1, maxRunningPerKey: 1 })

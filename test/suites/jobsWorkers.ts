@@ -421,17 +421,4 @@ export const jobsWorkers = ({ live, timed }: Harness) => {
       yield* until(Hasty, "silent", "pending")
     })
   )
-
-  live(
-    "the retention of a worker's definition holds, whatever other definitions of the type are used in the process",
-    Effect.gen(function*() {
-      const Onlooker = Jobs.make("kept", { data: Data, timeout: "1 second" })
-      const Kept = Jobs.make("kept", { data: Data, timeout: "1 second", retention: "1 milli" })
-      yield* transact(Onlooker.add("one", data(1)))
-      yield* transact(Onlooker.finish((yield* acceptNow(Onlooker))!))
-      const subscription = yield* Onlooker.subscribe("one")
-      yield* opened(Kept.workerLayer(() => Effect.void))
-      assert.strictEqual(Option.getOrThrow(yield* Jobs.wait(subscription)).state, "removed")
-    })
-  )
 }

@@ -284,7 +284,8 @@ export const resubmitJob = (
     Effect.gen(function*() {
       const options = yield* optionsOf(model, input)
       const scheduledAt = yield* timeOf(model, "scheduledAt", options.scheduledAt)
-      const after = yield* Lifecycle.askAgain(place, job.id, row, { scheduledAt, data: undefined })
+      const renewed = yield* Lifecycle.renew(place, job.id, row, undefined)
+      const after = yield* Lifecycle.askAgain(place, job.id, renewed, { scheduledAt, data: undefined })
       return makeJob(model.type, job.id, lock, after, job.data)
     }))
 

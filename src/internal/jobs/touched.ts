@@ -5,7 +5,8 @@
  * Owner: one a try of a transaction, dropped with it.
  *
  * 1. A running job has exactly one activity entry, and `seq` names it; nobody else has one.
- * 2. `stored` is what the store held before this transaction, whatever the transaction does.
+ * 2. A job that was only read is left as it is: looking at it is no sign of life of its holder.
+ * 3. `stored` is what the store held before this transaction, whatever the transaction does.
  */
 import * as Effect from "effect/Effect"
 import type * as Tuple from "../../Tuple.ts"
@@ -20,6 +21,7 @@ interface Seq {
   readonly id: Tuple.Element
   readonly stored: Uint8Array | undefined
   isRunning: boolean
+  isMarked: boolean
 }
 
 /** Versionstamps have ten bytes; the last two of an entry are the place within the commit. */
@@ -41,7 +43,8 @@ export class Touched {
     const text = Keys.toText(key)
     if (this.#seqs.has(text)) return Effect.void
     return Effect.map(this.#state.get(key), (stored) => {
-      this.#seqs.set(text, { keys, id, stored, isRunning: true })
+      // another fiber may have read and marked it meanwhile
+      if (!this.#seqs.has(text)) this.#seqs.set(text, { keys, id, stored, isRunning: true, isMarked: false })
     })
   }
 
@@ -54,8 +57,7 @@ export class Touched {
   mark(keys: JobKeys, id: Tuple.Element, isRunning: boolean): void {
     const text = Keys.toText(keys.seq(id))
     const seq = this.#seqs.get(text)
-    if (seq === undefined) this.#seqs.set(text, { keys, id, stored: undefined, isRunning })
-    else seq.isRunning = isRunning
+    this.#seqs.set(text, { keys, id, stored: seq?.stored, isRunning, isMarked: true })
   }
 
   ring(bell: Uint8Array): void {
@@ -66,6 +68,7 @@ export class Touched {
     const state = this.#state
     // in an order of their own: a transaction that reads many jobs at once meets them in another one each time
     for (const [, seq] of Array.from(this.#seqs).sort(([a], [b]) => a < b ? -1 : 1)) {
+      if (!seq.isMarked) continue
       if (seq.stored !== undefined) state.clear(seq.keys.activityEntry(seq.stored))
       if (!seq.isRunning) {
         if (seq.stored !== undefined) state.clear(seq.keys.seq(seq.id))

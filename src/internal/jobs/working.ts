@@ -36,7 +36,10 @@ export interface WorkerOptions {
   readonly grace?: Duration.Input | undefined
   /** Instead of the definition's `retry`, for the jobs of this worker. */
   readonly retry?: Schedule.Schedule<unknown, unknown> | undefined
-  /** Instead of the definition's `maxAttempts`, for the jobs of this worker. */
+  /**
+   * Instead of the definition's `maxAttempts`, for the jobs of this worker, and for those whose silent holders this
+   * process notices while the worker is open (the one opened last, if several are).
+   */
   readonly maxAttempts?: number | undefined
 }
 
