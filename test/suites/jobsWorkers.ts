@@ -309,7 +309,8 @@ export const jobsWorkers = ({ live, timed }: Harness) => {
       assert.isTrue(signal.aborted)
       assert.deepStrictEqual(yield* transact(Work.counts), { pending: 2, running: 0, finished: 0, dead: 0 })
       const again = [yield* acceptNow(Work), yield* acceptNow(Work)]
-      assert.deepStrictEqual(again.map((job) => [job!.id, job!.attempt]), [["slow", 1], ["stuck", 1]])
+      // after a conflict one of the next few is taken: either may be the first
+      assert.deepStrictEqual(again.map((job) => `${job!.id} ${job!.attempt}`).toSorted(), ["slow 1", "stuck 1"])
     })
   )
 
