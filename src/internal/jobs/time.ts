@@ -9,10 +9,13 @@ import * as Effect from "effect/Effect"
 /** Who waits for a time looks at the clock at least so often: what is due is late by so much at the most. */
 const CLOCK_LOOK_MILLIS = 60_000
 
-/** The time that has passed, in milliseconds since some moment of this process. */
+/**
+ * The time that has passed, in milliseconds since some moment of this process. Whole ones: with fractions, what is left
+ * of a time limit can be too little for any time to pass.
+ */
 export const passedMillis: Effect.Effect<number> = Effect.map(
   Clock.monotonicTimeNanos,
-  (nanos) => Number(nanos) / 1_000_000
+  (nanos) => Number(nanos / 1_000_000n)
 )
 
 /** Ends when the clock shows a time. */
