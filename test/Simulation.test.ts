@@ -7,8 +7,17 @@ const SEEDS = 5
 
 const quiet = Effect.provide(Logger.layer([]))
 
-/** Seeds that once found something: clocks with fractions, a merge that lost a count, a lost bell, an outage at a start. */
-const found = [["jobs-steady", 3], ["patience", 16], ["patience", 19], ["survivors", 2]] as const
+/**
+ * Seeds that once found something: clocks with fractions, a merge that lost a count, a lost bell, an outage at a start, a
+ * commit that arrived late.
+ */
+const found = [
+  ["jobs-steady", 3],
+  ["patience", 16],
+  ["patience", 19],
+  ["survivors", 2],
+  ["poison-survivors", 3211]
+] as const
 
 describe("seeds that once failed", () => {
   for (const [name, seed] of found) {

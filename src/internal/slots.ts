@@ -4,7 +4,8 @@
  * Owner: a tenant's layer owns a pool of slots; a transaction owns one slot from its first try to its end.
  *
  * 1. A slot exists in the store before the first try of an operation uses it, so that a missing slot means it was
- *    swept as dead.
+ *    swept as dead. Its making reads it for conflict: one whose answer was lost, and which arrives when the slot is in
+ *    use already, must not empty it.
  * 2. Every try reads the slot for conflict and writes its operation and its number to it. So at most one try of an
  *    operation is ever applied, and a later try sees which.
  * 3. Only its owner writes a slot. A slot whose operation ended without an answer is never used again: a late commit
@@ -101,7 +102,7 @@ export class Slots {
   }
 }
 
-/** Writes an empty slot blindly, with its owner's sign of life: to do that twice is as good as once (1). */
+/** Writes an empty slot, with its owner's sign of life: to do that twice is as good as once, unless one comes late (1). */
 const create = ({ backend, presence }: Target, slot: Slot, nowMillis: number): Effect.Effect<void, BackendError> => {
   const rows = [
     { key: slot.key, value: new Uint8Array(0) },
@@ -109,7 +110,7 @@ const create = ({ backend, presence }: Target, slot: Slot, nowMillis: number): E
   ]
   const request = {
     mutations: rows.map(({ key, value }) => ({ op: "set" as const, key, value })),
-    readConflicts: [],
+    readConflicts: [Keys.single(slot.key)],
     writeConflicts: rows.map(({ key }) => Keys.single(key)),
     watches: []
   }

@@ -4,7 +4,8 @@
  * 1. The rows of the source are never written. It is counted first; when all is copied, both are read, and their counts
  *    and sums must be the same: whoever wrote meanwhile, on either side, makes the copy fail.
  * 2. Each part of the copy is one commit together with a record of how far it has come, so a copy that was broken off
- *    goes on from there. The record names the source, and goes away with the verification.
+ *    goes on from there. The record names the source, and goes away with the verification. A part reads the record for
+ *    conflict: one whose answer was lost, and which arrives when the target is in use already, writes nothing.
  * 3. A target that holds anything else is not touched, and nothing is deleted that could be the source itself.
  * 4. Versionstamps are copied as they are. So the target's later commits must have greater ones than the source ever
  *    gave, or new messages would come before old ones: the target is advanced, or the copy refused.
@@ -88,7 +89,7 @@ const isSameTenant = (
     const mark = globalThis.crypto.getRandomValues(new Uint8Array(16))
     const key = Keys.concat(processesPrefix(prefixes.to), mark)
     const write = (mutation: Mutation) =>
-      inTransaction(to.backend, (driver) => driver.commit(commitOf([mutation], [key]), () => {}))
+      inTransaction(to.backend, (driver) => driver.commit(commitOf([mutation], [key], key), () => {}))
     return Effect.andThen(
       write({ op: "set", key, value: mark }),
       Effect.ensuring(
@@ -98,9 +99,14 @@ const isSameTenant = (
     )
   })
 
-const commitOf = (mutations: ReadonlyArray<Mutation>, keys: ReadonlyArray<Uint8Array>): CommitRequest => ({
+/** One of which no answer came is sent again: by the conflict, the first one cannot arrive after the second (2). */
+const commitOf = (
+  mutations: ReadonlyArray<Mutation>,
+  keys: ReadonlyArray<Uint8Array>,
+  conflict: Uint8Array
+): CommitRequest => ({
   mutations,
-  readConflicts: [],
+  readConflicts: [Keys.single(conflict)],
   writeConflicts: keys.map(Keys.single),
   watches: []
 })
@@ -155,8 +161,9 @@ const write = (
         key: Keys.concat(prefixes.to, row.key),
         value: row.value
       }))
-      mutations.push({ op: "set", key: copyKey(prefixes.to), value: new Uint8Array(record) })
-      const request = commitOf(mutations, mutations.map((mutation) => mutation.key))
+      const recordKey = copyKey(prefixes.to)
+      mutations.push({ op: "set", key: recordKey, value: new Uint8Array(record) })
+      const request = commitOf(mutations, mutations.map((mutation) => mutation.key), recordKey)
       return Effect.andThen(
         inTransaction(to.backend, (driver) => driver.commit(request, () => {})),
         Effect.suspend(() => progress(rows, bytes))
@@ -166,7 +173,7 @@ const write = (
 
 const finish = (to: Place, prefix: Uint8Array): Effect.Effect<void, BackendError> => {
   const key = copyKey(prefix)
-  const request = commitOf([{ op: "clear", key }], [key])
+  const request = commitOf([{ op: "clear", key }], [key], key)
   return Effect.asVoid(inTransaction(to.backend, (driver) => driver.commit(request, () => {})))
 }
 
