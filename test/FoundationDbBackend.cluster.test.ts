@@ -45,6 +45,13 @@ onFoundationDb(
           assert.deepStrictEqual(yield* child(clusterFile), { code: 0, out: "ready\nclosed\n" })
         }))
 
+      it.live("a process that dies of an error in the middle of many transactions is gone at once", () =>
+        Effect.gen(function*() {
+          for (let i = 0; i < 4; i++) {
+            assert.deepStrictEqual(yield* child(clusterFile, ["10 seconds", "crash"]), { code: 1, out: "ready\n" })
+          }
+        }))
+
       it.live("where no cluster answers, the layer fails within its time, and the process ends", () =>
         Effect.gen(function*() {
           const dead = path.join(folder, "dead.cluster")

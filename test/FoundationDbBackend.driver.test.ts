@@ -48,6 +48,22 @@ describe("FoundationDbBackend's driver", () => {
       })
     ))
 
+  it.live("lets a process exit that the client's own listener would hold up for ever", () =>
+    Effect.gen(function*() {
+      const fake = makeFake()
+      const before = process.listeners("exit")
+      const { open } = fake.fdb
+      const fdb = {
+        ...fake.fdb,
+        open: (...args: Parameters<typeof open>) => {
+          process.on("exit", () => assert.fail("waited for the network thread"))
+          return open(...args)
+        }
+      }
+      yield* Effect.scoped(make(settings, () => Promise.resolve(fdb)))
+      assert.deepStrictEqual(process.listeners("exit"), before)
+    }))
+
   it.live("asks nothing of the cluster to end a transaction that only read", () =>
     withFake((backend, fake) =>
       within(backend, (driver) =>

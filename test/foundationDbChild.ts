@@ -1,19 +1,36 @@
 /**
  * A process that uses a cluster and then has nothing to do: `node foundationDbChild.ts <cluster file>`. It says `ready`
- * with a watch armed and a call open, closes its layer, says `closed`, and has to end by itself.
+ * with a watch armed and a call open, closes its layer, says `closed`, and has to end by itself. With a third argument
+ * `crash` it dies of an error instead, in the middle of many transactions.
  */
 import { Effect, Layer } from "effect"
 import * as FoundationDbBackend from "../src/FoundationDbBackend.ts"
 import * as Tenant from "../src/Tenant.ts"
 import * as Transaction from "../src/Transaction.ts"
 
-const [clusterFile, connectTimeout = "10 seconds"] = process.argv.slice(2)
+const [clusterFile, connectTimeout = "10 seconds", crash] = process.argv.slice(2)
+
+/** Far more than the callbacks that the client library's thread can hand over while nobody takes them. */
+const TRANSACTIONS = 300
+
+const crashing = Effect.gen(function*() {
+  for (let n = 0; n < TRANSACTIONS; n++) {
+    yield* Effect.forkScoped(Effect.forever(Tenant.transact(Transaction.set(["child", n], new Uint8Array(1)))))
+  }
+  setImmediate(() =>
+    setImmediate(() => {
+      throw new Error("crash")
+    })
+  )
+  return yield* Effect.never
+})
 
 const program = Effect.gen(function*() {
   yield* Tenant.transact(Transaction.set(["child"], new Uint8Array(1)))
   const watch = yield* Tenant.transact(Transaction.watch(["child"]))
   yield* Effect.forkScoped(Effect.ignore(watch.changed), { startImmediately: true })
   console.log("ready")
+  if (crash !== undefined) yield* crashing
 }).pipe(
   Effect.scoped,
   Effect.provide(

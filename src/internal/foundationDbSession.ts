@@ -172,6 +172,22 @@ const nameOf = (connectionString: Uint8Array | undefined, clusterFile: string): 
   connectionString === undefined ? clusterFile : Buffer.from(connectionString).toString("latin1").split("@")[0]!
 
 /**
+ * Opens a connection. With the first one, the package stops and awaits its network thread when the process exits. Where
+ * many operations are under way that thread waits for the event loop, which does not run any more: a process that ended
+ * by an error would never end. Nothing depends on the stop, so the thread ends with the process.
+ */
+const open = (fdb: FdbPackage, settings: Settings): FdbDatabase => {
+  const before = process.listeners("exit")
+  const database = fdb.open(settings.clusterFile, {
+    max_watches: settings.maxWatches,
+    transaction_timeout: settings.transactionLimitMillis,
+    transaction_retry_limit: CLIENT_RETRY_LIMIT
+  })
+  for (const added of process.listeners("exit")) if (!before.includes(added)) process.off("exit", added)
+  return database
+}
+
+/**
  * Connects to a cluster, and waits until it answers. Fails with `InvalidArgument` for a file that cannot be used, and
  * with `Unavailable` when nothing answers within the time limit.
  */
@@ -185,11 +201,7 @@ export const connect = (
     let database: FdbDatabase | undefined
     let transaction: FdbTransaction
     try {
-      database = fdb.open(settings.clusterFile, {
-        max_watches: settings.maxWatches,
-        transaction_timeout: settings.transactionLimitMillis,
-        transaction_retry_limit: CLIENT_RETRY_LIMIT
-      })
+      database = open(fdb, settings)
       transaction = database.rawCreateTransaction({ timeout: limit })
     } catch (cause) {
       database?.close()
