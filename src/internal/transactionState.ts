@@ -77,6 +77,7 @@ export class TransactionState {
   readonly #readRanges = new Map<string, KeyRange>()
   readonly #watches: Array<WatchRequest> = []
   #fetched: Map<string, Uint8Array | undefined> | undefined
+  #kept: Map<symbol, unknown> | undefined
   #userVersion = 0
   #closed = false
   readonly driver: DriverTransaction
@@ -112,6 +113,16 @@ export class TransactionState {
   close(): void {
     this.#closed = true
     this.driver.close()
+  }
+
+  /** What another module keeps for the length of this try. Weak maps beside the tries cost the collector more. */
+  kept<A>(name: symbol): A | undefined {
+    return this.#kept?.get(name) as A | undefined
+  }
+
+  keep(name: symbol, value: unknown): void {
+    this.#kept ??= new Map()
+    this.#kept.set(name, value)
   }
 
   /** Remembers this moment: the function that it returns takes back all that was written, and asked for, since then. */

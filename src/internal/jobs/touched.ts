@@ -87,14 +87,14 @@ export class Touched {
   }
 }
 
-const all = new WeakMap<TransactionState, Touched>()
+const TOUCHED = Symbol("effect-dgen/jobs/touched")
 
 /** The one of a transaction. */
 export const touchedOf = (state: TransactionState): Touched => {
-  let touched = all.get(state)
+  let touched = state.kept<Touched>(TOUCHED)
   if (touched === undefined) {
     touched = new Touched(state)
-    all.set(state, touched)
+    state.keep(TOUCHED, touched)
   }
   return touched
 }

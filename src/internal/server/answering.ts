@@ -24,7 +24,9 @@ interface OpenCall {
   answer: Uint8Array | undefined
 }
 
-const openCalls = new WeakMap<TransactionState, OpenCall>()
+const OPEN_CALL = Symbol("effect-dgen/server/openCall")
+
+const openCallOf = (state: TransactionState): OpenCall | undefined => state.kept<OpenCall>(OPEN_CALL)
 
 const isCaller = (a: Caller, b: Caller): boolean => a.id === b.id && Tuple.equalsBytes(a.instance, b.instance)
 
@@ -36,11 +38,11 @@ export const markWaiting = (state: TransactionState, keys: ServerKeys, caller: C
 
 /** Says that a call is handled in this very transaction (2). */
 export const openInline = (state: TransactionState, caller: Caller | undefined): void => {
-  if (caller !== undefined) openCalls.set(state, { caller, answer: undefined })
+  if (caller !== undefined) state.keep(OPEN_CALL, { caller, answer: undefined } satisfies OpenCall)
 }
 
 /** The answer that this transaction gave to the call that it handles, if it did. */
-export const inlineAnswer = (state: TransactionState): Uint8Array | undefined => openCalls.get(state)?.answer
+export const inlineAnswer = (state: TransactionState): Uint8Array | undefined => openCallOf(state)?.answer
 
 /** Answers a call with the commit of a transaction, if it still waits. */
 export const answerCaller = (
@@ -49,7 +51,7 @@ export const answerCaller = (
   caller: Caller,
   answer: Uint8Array
 ): Effect.Effect<void> => {
-  const open = openCalls.get(state)
+  const open = openCallOf(state)
   if (open !== undefined && isCaller(open.caller, caller)) {
     open.answer ??= answer
     return Effect.void
