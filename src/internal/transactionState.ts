@@ -38,6 +38,9 @@ const STAMP_BYTES = 10
 /** FoundationDB takes the stamp's place in the last bytes of a value, and counts them. */
 const STAMP_POSITION_BYTES = 4
 
+/** Remembers what it holds at this moment: the function that it returns brings that back. */
+type Participant = () => () => void
+
 interface Unreadable {
   readonly begin: Uint8Array
   readonly end: Uint8Array
@@ -78,6 +81,9 @@ export class TransactionState {
   readonly #watches: Array<WatchRequest> = []
   #fetched: Map<string, Uint8Array | undefined> | undefined
   #kept: Map<symbol, unknown> | undefined
+  readonly #participants: Array<Participant> = []
+  /** What takes participants back to the last mark. */
+  #taking: Array<() => void> = []
   #userVersion = 0
   #closed = false
   readonly driver: DriverTransaction
@@ -125,12 +131,20 @@ export class TransactionState {
     this.#kept.set(name, value)
   }
 
+  /** Whoever keeps what it will write until the end takes part in what is taken back. */
+  participate(participant: Participant): void {
+    this.#participants.push(participant)
+    this.#taking.push(participant())
+  }
+
   /** Remembers this moment: the function that it returns takes back all that was written, and asked for, since then. */
   mark(): () => void {
     const overlay = this.#overlay.mark()
     const lengths = [this.#stamped, this.#unreadable, this.onAccepted, this.onCommit].map((list) => list.length)
     const watches = this.#watches.length
+    const taking = this.#taking = this.#participants.map((participant) => participant())
     return () => {
+      for (const takeBack of taking) takeBack()
       this.#overlay.restore(overlay)
       ;[this.#stamped, this.#unreadable, this.onAccepted, this.onCommit].forEach((list, i) => {
         list.length = lengths[i]!

@@ -38,6 +38,7 @@ const rows: { readonly [name: string]: Uint8Array } = {
   "a resubmission that is none": row({ 6: 5 }),
   "attempts that are none": row({ 7: "1" }),
   "a key that is none": row({ 8: Uint8Array.of(0xff) }),
+  "a key that no key of the store holds": row({ 8: Tuple.pack(["x".repeat(20_000)]) }),
   "an error that is none": row({ 12: 5 }),
   "data shorter than it says": row({ 13: 100 })
 }

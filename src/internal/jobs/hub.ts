@@ -11,6 +11,7 @@
  */
 import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
+import * as Latch from "effect/Latch"
 import type * as Scope from "effect/Scope"
 import { Tenant } from "../../Tenant.ts"
 import type * as Tuple from "../../Tuple.ts"
@@ -38,8 +39,10 @@ export class Hub {
   spread = 0
   readonly #unreadable = new Set<string>()
   readonly #background = new Map<string, Fiber.Fiber<unknown, unknown>>()
-  /** The models of the open workers, as they were opened. */
-  readonly #workers: Array<Model> = []
+  /** The open workers, as they were opened: several can have one model. */
+  readonly #workers: Array<{ readonly model: Model }> = []
+  /** Opened, and made anew, when another definition is followed. */
+  #followedOther = Latch.makeUnsafe(false)
   /** What the monitor follows while no worker is open. */
   #definition: Model
 
@@ -55,7 +58,7 @@ export class Hub {
 
   /** Whose options the monitor follows (2). */
   get followed(): Model {
-    return this.#workers.at(-1) ?? this.#definition
+    return this.#workers.at(-1)?.model ?? this.#definition
   }
 
   /** Somebody takes jobs by this definition (2). */
@@ -67,17 +70,24 @@ export class Hub {
 
   /** A worker is open from here to the end of the scope (2). */
   followWorker(model: Model): Effect.Effect<void, never, Scope.Scope> {
+    const worker = { model }
     return Effect.acquireRelease(
-      Effect.sync(() => this.#following(() => void this.#workers.push(model))),
-      () => Effect.sync(() => this.#following(() => void this.#workers.splice(this.#workers.lastIndexOf(model), 1)))
+      Effect.sync(() => this.#following(() => void this.#workers.push(worker))),
+      () => Effect.sync(() => this.#following(() => void this.#workers.splice(this.#workers.indexOf(worker), 1)))
     )
   }
 
-  /** The monitor may wait for what another definition would not wait for: it looks again. */
+  /** Ends when another definition is followed: it may not wait for what this one waits for. */
+  otherFollowed(model: Model): Effect.Effect<void> {
+    return Effect.suspend(() => this.followed === model ? this.#followedOther.await : Effect.void)
+  }
+
   #following(change: () => void): void {
     const before = this.followed
     change()
-    if (this.followed !== before) this.changed.wakeAll()
+    if (this.followed === before) return
+    this.#followedOther.openUnsafe()
+    this.#followedOther = Latch.makeUnsafe(false)
   }
 
   /** Somebody else took a job that this process wanted. */

@@ -29,7 +29,7 @@ import { render } from "./errors.ts"
 import type { Hub } from "./hub.ts"
 import { STAMP_BYTES } from "./layout.ts"
 import { clearOrphan, expire, isEntryOf, prefetch, removeJob, tryLoad } from "./lifecycle.ts"
-import { type Place, retryDelay } from "./model.ts"
+import { type Model, type Place, retryDelay } from "./model.ts"
 import * as Settings from "./settings.ts"
 import { clockShows, passedMillis } from "./time.ts"
 import { touchedOf } from "./touched.ts"
@@ -58,6 +58,8 @@ interface Note {
 }
 
 interface Look {
+  /** Whose options the whole turn goes by, whoever is followed by its end. */
+  readonly model: Model
   readonly timeoutMillis: number
   /** The newest activity entry; `undefined` when nothing runs. */
   readonly stamp: Uint8Array | undefined
@@ -81,6 +83,7 @@ const look = (hub: Hub): Effect.Effect<Look, BackendError> =>
           ? []
           : yield* state.getRange(finished.begin, finished.end, { limit: 1, snapshot: true })
         return {
+          model,
           timeoutMillis,
           stamp: newest?.key.slice(keys.activity.length),
           removalAt: oldest === undefined ? Infinity : keys.endedAt(oldest.key) + model.retentionMillis,
@@ -96,6 +99,8 @@ interface Passed {
   /** Rows that cannot be read, and stay. */
   readonly left: number
 }
+
+const NOTHING: Passed = { done: 0, left: 0 }
 
 /** A step of a sweep: does its work for at most so many rows of a range, behind `skip` others. */
 type Pass = (place: Place, limit: number, skip: number) => Effect.Effect<Passed>
@@ -135,8 +140,10 @@ const expirePass = (hub: Hub, upTo: Uint8Array): Pass => (place, limit, skip) =>
 const retentionPass = (hub: Hub): Pass => (place, limit, skip) =>
   Effect.gen(function*() {
     const { keys, model, state } = place
+    const upTo = Math.floor(state.timeMillis - model.retentionMillis)
+    if (!Number.isSafeInteger(upTo)) return NOTHING
     const { begin } = keys.endedOf("finished")
-    const end = keys.endedBefore("finished", Math.floor(state.timeMillis - model.retentionMillis))
+    const end = keys.endedBefore("finished", upTo)
     const rows = yield* state.getRange(begin, end, { limit: skip + limit, snapshot: true })
     const entries = rows.slice(skip).map((entry) => ({ ...entry, id: keys.lastOf(entry.key, keys.ended) }))
     yield* prefetch(place, () => idsOf(entries), false)
@@ -158,14 +165,14 @@ const retentionPass = (hub: Hub): Pass => (place, limit, skip) =>
   })
 
 /** Repeats a pass until it finds nothing (3). A row that always fails is passed over, so that others are not held up. */
-const sweep = Effect.fnUntraced(function*(hub: Hub, pass: Pass) {
+const sweep = Effect.fnUntraced(function*(hub: Hub, model: Model, pass: Pass) {
   let limit = PASS_JOBS_LIMIT
   let good = 0
   let skip = 0
   for (;;) {
     const body = Effect.flatMap(
       Transaction,
-      (state) => pass({ model: hub.followed, state, keys: hub.keys }, limit, skip)
+      (state) => pass({ model, state, keys: hub.keys }, limit, skip)
     )
     const exit = yield* Effect.exit(transact(hub.tenant, body))
     if (Exit.isSuccess(exit)) {
@@ -190,7 +197,7 @@ const sweep = Effect.fnUntraced(function*(hub: Hub, pass: Pass) {
 
 /** One turn, and the rest after it. */
 const turn = Effect.fnUntraced(function*(hub: Hub, notes: Array<Note>): Effect.fn.Return<void, BackendError> {
-  const { removalAt, seen, stamp, timeoutMillis } = yield* look(hub)
+  const { model, removalAt, seen, stamp, timeoutMillis } = yield* look(hub)
   const passed = yield* passedMillis
   const now = yield* Clock.currentTimeMillis
   const latest = notes.at(-1)
@@ -200,21 +207,20 @@ const turn = Effect.fnUntraced(function*(hub: Hub, notes: Array<Note>): Effect.f
   let ripe = 0
   while (ripe < notes.length && passed - notes[ripe]!.atMillis >= timeoutMillis) ripe++
   if (ripe > 0) {
-    yield* sweep(hub, expirePass(hub, notes[ripe - 1]!.stamp))
+    yield* sweep(hub, model, expirePass(hub, notes[ripe - 1]!.stamp))
     notes.splice(0, ripe)
   }
-  if (removalAt <= now) yield* sweep(hub, retentionPass(hub))
+  if (removalAt <= now) yield* sweep(hub, model, retentionPass(hub))
   // nothing runs: nothing can become stale before something changes
   if (stamp === undefined && removalAt > now) {
     notes.length = 0
-    const change = hub.changed.changed(seen)
+    const change = Effect.raceFirst(hub.changed.changed(seen), hub.otherFollowed(model))
     yield* removalAt === Infinity ? change : Effect.raceFirst(change, clockShows(removalAt))
   }
   const rest = (yield* Random.nextBetween(0.8, 1)) * timeoutMillis / NOTES_PER_TIMEOUT
   const oldest = notes[0]
-  yield* Effect.sleep(
-    oldest === undefined ? rest : Math.min(rest, Math.max(0, oldest.atMillis + timeoutMillis - passed))
-  )
+  const due = oldest === undefined ? rest : Math.min(rest, Math.max(0, oldest.atMillis + timeoutMillis - passed))
+  yield* Effect.raceFirst(Effect.sleep(due), hub.otherFollowed(model))
 })
 
 /** Starts the monitor of a type, unless it runs. */

@@ -11,6 +11,7 @@ import * as Keys from "../keys.ts"
 import { PIECE_BYTES } from "../limits.ts"
 import type { TransactionState } from "../transactionState.ts"
 import { type JobKeys, type State, STATES } from "./layout.ts"
+import { ID_LIMIT_BYTES } from "./model.ts"
 
 /** Rows of another format are refused, not guessed at. */
 const FORMAT = 1
@@ -119,7 +120,9 @@ const isRow = (fields: unknown): fields is ReadonlyArray<any> =>
   (fields[1] === RUNNING) === (fields[2] !== null) && (!fields[5] || fields[8] !== null) &&
   (fields[15] === null || fields[15].length === fields[13] + Math.max(0, fields[14]))
 
+/** The key that `maxRunningPerKey` counts by; `undefined` for bytes that are none, or that no key of the store could hold. */
 const keyOf = (packed: Uint8Array): Tuple.Element | undefined => {
+  if (packed.length > ID_LIMIT_BYTES) return undefined
   const key = Tuple.unpackResult(packed)
   return Result.isSuccess(key) && key.success.length === 1 ? key.success[0] : undefined
 }

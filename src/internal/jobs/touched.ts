@@ -29,12 +29,19 @@ const USER_VERSION_POSITION = 10
 
 export class Touched {
   readonly #state: TransactionState
-  readonly #seqs = new Map<string, Seq>()
-  readonly #bells = new Map<string, Uint8Array>()
+  #seqs = new Map<string, Seq>()
+  #bells = new Map<string, Uint8Array>()
 
   constructor(state: TransactionState) {
     this.#state = state
     state.beforeCommit.push(() => this.#write())
+    state.participate(() => {
+      const [seqs, bells] = [new Map(this.#seqs), new Map(this.#bells)]
+      return () => {
+        this.#seqs = seqs
+        this.#bells = bells
+      }
+    })
   }
 
   /** Reads which activity entry a running job has, before anything is done to the job. */
