@@ -18,11 +18,14 @@ const WORKED = { 1: 600, 16: 2_000 } as const
 const IN_FLIGHT = 16
 const TEXT = "x".repeat(200)
 
+/** Numbers all jobs, so that none is there already. */
+let added = 0
+
 /** Adds so many jobs, so many at once. */
 const addAll = async (queue: Queue, count: number, inFlight: number) => {
-  let next = 0
+  let left = count
   const adder = async () => {
-    for (let n = next++; n < count; n = next++) await queue.add({ n, text: TEXT })
+    while (left-- > 0) await queue.add({ n: added++, text: TEXT })
   }
   await Promise.all(Array.from({ length: inFlight }, adder))
 }
