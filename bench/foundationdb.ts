@@ -10,7 +10,8 @@ import { findFoundationDb, whySkipped } from "../scripts/foundationDb.mjs"
 import { type FdbPackage, type FdbTransaction, importPackage } from "../src/internal/foundationDbPackage.ts"
 import { startCluster } from "../test/throwawayCluster.ts"
 
-const CALLS = 1_000
+const ROUNDS = 4
+const CALLS = 500
 const CALLERS = 64
 const CASTS = 10_000
 const PROCESSES = 2
@@ -96,7 +97,7 @@ const bare = async (clusterFile: string, count: number): Promise<number> => {
 
 const many = (server: Counter["Service"]) =>
   Effect.all(
-    Array.from({ length: CALLERS }, () => Effect.repeat(server.call("Add", { by: 1 }), { times: CALLS / 20 - 1 })),
+    Array.from({ length: CALLERS }, () => Effect.repeat(server.call("Add", { by: 1 }), { times: CALLS / 10 - 1 })),
     { concurrency: "unbounded" }
   )
 
@@ -107,20 +108,27 @@ const single = (clusterFile: string) =>
     yield* Effect.repeat(inline.call("Add", { by: 1 }), { times: 200 })
     yield* Effect.repeat(queued.call("Add", { by: 1 }), { times: 100 })
     yield* Effect.promise(() => bare(clusterFile, 200))
-    const base = yield* Effect.promise(() => bare(clusterFile, CALLS))
-    const one = (yield* time(Effect.repeat(inline.call("Add", { by: 1 }), { times: CALLS - 1 }))) / CALLS
-    const two = (yield* time(Effect.repeat(queued.call("Add", { by: 1 }), { times: CALLS - 1 }))) / CALLS
+    // they take turns, and the best turn counts: what disturbs one for a while disturbs the others, too
+    let [base, one, two] = [Infinity, Infinity, Infinity]
+    const calls = (server: Counter["Service"]) =>
+      Effect.map(time(Effect.repeat(server.call("Add", { by: 1 }), { times: CALLS - 1 })), (millis) => millis / CALLS)
+    for (let round = 0; round < ROUNDS; round++) {
+      base = Math.min(base, yield* Effect.promise(() => bare(clusterFile, CALLS)))
+      one = Math.min(one, yield* calls(inline))
+      two = Math.min(two, yield* calls(queued))
+    }
     row("", "ms", "")
     row("bare transaction: one read, one write", base.toFixed(3))
     row("call, inline", one.toFixed(3), `${(one / base).toFixed(2)} x bare`)
     row("call, through the queue", two.toFixed(3), `${(two / base).toFixed(2)} x bare`)
-    const total = CALLERS * CALLS / 20
+    const total = CALLERS * CALLS / 10
     for (const [title, server] of [["consumeK 1", inline], ["consumeK 100", queued]] as const) {
       const millis = yield* time(many(server as Counter["Service"]))
       row(
         `${CALLERS} callers on one server, ${title}`,
         (millis / total).toFixed(3),
-        `${(total / millis * 1000).toFixed(0)}/s`
+        `${(total / millis * 1000).toFixed(0)}/s`,
+        `${(base * total / millis).toFixed(1)} x bare`
       )
     }
     const casts = yield* Counter.start(behaviour, { tuid: ["casts"], consume: false })
@@ -131,7 +139,12 @@ const single = (clusterFile: string) =>
       const server = yield* Counter.start(behaviour, { tuid: ["casts"], consumeK: 100 })
       yield* Effect.repeat(server.queueLength, { while: (length) => length > 0 })
     }))
-    row(`${CASTS} casts drained, consumeK 100`, (drain / CASTS).toFixed(3), `${(CASTS / drain * 1000).toFixed(0)}/s`)
+    row(
+      `${CASTS} casts drained, consumeK 100`,
+      (drain / CASTS).toFixed(3),
+      `${(CASTS / drain * 1000).toFixed(0)}/s`,
+      `${(base * CASTS / drain).toFixed(1)} x bare`
+    )
   }).pipe(Effect.scoped, Effect.provide(tenantOn(clusterFile, ["bench", "single"])))
 
 /** One of several processes that all run and call the same servers. Reports its time and its conflicts. */
