@@ -1,6 +1,6 @@
 /** What jobs do when time passes and clocks are set, under a clock that the tests hold: in memory alone. */
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Deferred, Duration, Effect, Fiber, Layer, Logger, Option, Schema, type Scope } from "effect"
+import { Clock, Deferred, Duration, Effect, Fiber, Latch, Layer, Logger, Option, Schema, type Scope } from "effect"
 import { Backend, Jobs, MemoryBackend, Tenant } from "effect-dgen"
 import { TestClock } from "effect/testing"
 import { elsewhere, opened } from "./suites/jobsSupport.ts"
@@ -71,6 +71,28 @@ const slow = (slowness: { millis: number }) =>
             request.mutations.length === 0
               ? driver.commit(request, accepted)
               : Effect.andThen(Effect.sleep(slowness.millis), driver.commit(request, accepted))
+        }))
+      }))
+  ).pipe(Layer.provide(MemoryBackend.layer))
+
+/** One commit answers late when `silence` says so, and the store says nothing any more until it is opened. */
+const silent = (silence: { answerMillis: number; readonly store: Latch.Latch }) =>
+  Layer.effect(
+    Backend.Backend,
+    Effect.map(Backend.Backend, (backend) =>
+      Backend.Backend.of({
+        ...backend,
+        begin: Effect.map(Effect.andThen(silence.store.await, backend.begin), (driver) => ({
+          ...driver,
+          commit: (request, accepted) => {
+            const { answerMillis } = silence
+            if (request.mutations.length === 0 || answerMillis === 0) return driver.commit(request, accepted)
+            silence.answerMillis = 0
+            return Effect.tap(
+              driver.commit(request, accepted),
+              () => Effect.andThen(Effect.sleep(answerMillis), silence.store.close)
+            )
+          }
         }))
       }))
   ).pipe(Layer.provide(MemoryBackend.layer))
@@ -207,5 +229,41 @@ describe("leases", () => {
         assert.deepStrictEqual([job!.state, job!.attempts], ["finished", 1])
       }),
     slow(slowness)
+  )
+
+  const silence = { answerMillis: 0, store: Latch.makeUnsafe(true) }
+  timed(
+    "a lease is as old as the commit that took the job, whatever was renewed before its answer came",
+    () =>
+      Effect.gen(function*() {
+        const Long = Jobs.make("long", { data: Data, timeout: TIMEOUT })
+        const begun = new Map<unknown, number>()
+        const interrupted = new Map<unknown, number>()
+        // of the first runs: lost jobs run again
+        const note = (times: Map<unknown, number>, id: unknown) =>
+          Effect.map(
+            Clock.currentTimeMillis,
+            (now) => void (times.has(id) || times.set(id, Math.round(now / 100) * 100))
+          )
+        yield* opened(Long.workerLayer((job) =>
+          Effect.andThen(note(begun, job.id), Effect.never).pipe(
+            Effect.onInterrupt(() => note(interrupted, job.id))
+          ), { concurrency: 2, grace: 0 }))
+        yield* transact(Long.add("one", { n: 1 }))
+        yield* settle
+        yield* pass(0.65 * TIMEOUT)
+        yield* transact(Long.pause)
+        yield* transact(Long.add("two", { n: 2 }))
+        yield* settle
+        yield* transact(Long.resume)
+        // the next commit takes the second job: from its late answer on the store is silent
+        silence.answerMillis = 0.45 * TIMEOUT
+        for (let step = 0; step < 170; step++) yield* pass(TIMEOUT / 100)
+        yield* silence.store.open
+        yield* settle
+        assert.deepStrictEqual(Object.fromEntries(begun), { one: 0, two: 1.1 * TIMEOUT })
+        assert.deepStrictEqual(Object.fromEntries(interrupted), { one: 2 * TIMEOUT, two: 1.65 * TIMEOUT })
+      }),
+    silent(silence)
   )
 })

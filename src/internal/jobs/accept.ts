@@ -58,6 +58,8 @@ export interface Wanted {
 
 export interface Taken {
   readonly jobs: ReadonlyArray<Job<any>>
+  /** What was stored of each of them. */
+  readonly rows: ReadonlyArray<Row>
   /** What the bell showed when there was nothing (more) to take. */
   readonly seen: Seen
   /** When the next job will be due, `Infinity` if none is known. */
@@ -71,6 +73,7 @@ export interface Taken {
 /** The candidates of one look, and where it stopped. */
 class Search {
   readonly jobs: Array<Job<any>> = []
+  readonly rows: Array<Row> = []
   nextAt = NEVER
   /** Entries that were parked, or cleared. */
   setAside = 0
@@ -148,6 +151,7 @@ const takeOne = Effect.fnUntraced(function*(search: Search, pendingKey: Uint8Arr
   const lock = makeLock(place.state, search.jobs.length)
   const started: Row = start(place, id, row, lock)
   search.jobs.push(makeJob(place.model.type, id, lock, started, decoded.success))
+  search.rows.push(started)
 })
 
 /** Walks the queue, one priority after the other, until enough is taken. */
@@ -230,7 +234,7 @@ export const take = Effect.fnUntraced(function*(
     state.get(hub.keys.pendingBell, true)
   ], { concurrency: "unbounded" })
   const { timeoutMillis } = settings
-  const none: Taken = { jobs: [], seen: see(bell), nextAt: NEVER, isCut: false, timeoutMillis }
+  const none: Taken = { jobs: [], rows: [], seen: see(bell), nextAt: NEVER, isCut: false, timeoutMillis }
   if (settings.isPaused) return none
   const { maxRunning } = model
   const free = maxRunning === Infinity ? wanted.limit : Math.min(wanted.limit, maxRunning - (yield* running(place)))
@@ -240,7 +244,7 @@ export const take = Effect.fnUntraced(function*(
   const isCut = yield* walk(search, free, wanted.maxScheduledTime ?? state.timeMillis)
   // a fixed limit does not move with the clock: what lies beyond it never becomes due
   const nextAt = wanted.maxScheduledTime === undefined ? search.nextAt : NEVER
-  return { ...none, jobs: search.jobs, nextAt, isCut }
+  return { ...none, jobs: search.jobs, rows: search.rows, nextAt, isCut }
 })
 
 /** Gives claims back. Who left one alone that was not taken is told to look again. */

@@ -120,7 +120,7 @@ export const workerLayer = <A, E, R>(
     hub.follow(model)
     yield* hub.followWorker(own)
     yield* startMonitor(hub)
-    for (const loop of [worker.loop, worker.beats, worker.revocations]) {
+    for (const loop of worker.loops) {
       yield* Effect.forkScoped(Effect.interruptible(loop))
     }
     // finalizers run last to first: the loops go on until the end has been prepared
