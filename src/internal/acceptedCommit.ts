@@ -51,6 +51,10 @@ export const stampOf = (version: number): Uint8Array => {
 export const sameValue = (a: Value, b: Value): boolean =>
   a === b || (a !== undefined && b !== undefined && equalsBytes(a, b))
 
+/** The key of a mutation as text; those of our own transactions bring it with them. */
+const textOf = (mutation: { readonly key: Uint8Array; readonly text?: string }): string =>
+  mutation.text ?? Keys.toText(mutation.key)
+
 /** The final writes of a commit, in order, given a read of what lies below it. */
 export const resolve = (
   request: CommitRequest,
@@ -68,10 +72,10 @@ export const resolve = (
   for (const mutation of request.mutations) {
     switch (mutation.op) {
       case "set":
-        writes.set(Keys.toText(mutation.key), mutation.value)
+        writes.set(textOf(mutation), mutation.value)
         break
       case "clear":
-        writes.set(Keys.toText(mutation.key), undefined)
+        writes.set(textOf(mutation), undefined)
         break
       case "clearRange": {
         const begin = Keys.toText(mutation.begin)
@@ -81,7 +85,7 @@ export const resolve = (
         break
       }
       case "add": {
-        const key = Keys.toText(mutation.key)
+        const key = textOf(mutation)
         writes.set(key, addBytes(current(key), mutation.operand))
         break
       }
@@ -89,7 +93,7 @@ export const resolve = (
         writes.set(Keys.toText(stamped(mutation.key, mutation.position)), mutation.value)
         break
       case "versionstampedValue":
-        writes.set(Keys.toText(mutation.key), stamped(mutation.value, mutation.position))
+        writes.set(textOf(mutation), stamped(mutation.value, mutation.position))
         break
     }
   }

@@ -15,7 +15,10 @@ export interface LoggedCommit {
 }
 
 /** A range as text. */
-export const toRange = (range: KeyRange): Range => ({ begin: Keys.toText(range.begin), end: Keys.toText(range.end) })
+export const toRange = (range: KeyRange): Range =>
+  range instanceof Keys.Single
+    ? { begin: range.text, end: `${range.text}\0` }
+    : { begin: Keys.toText(range.begin), end: Keys.toText(range.end) }
 
 export class CommitLog {
   readonly #commits: Array<LoggedCommit> = []

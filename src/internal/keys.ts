@@ -22,8 +22,22 @@ export const next = (key: Uint8Array): Uint8Array => {
   return out
 }
 
-/** The range that holds one key alone. */
-export const single = (key: Uint8Array): KeyRange => ({ begin: key, end: next(key) })
+/** The range that holds one key alone. Most are asked for their text and not for their end, which is made when it is. */
+export class Single implements KeyRange {
+  readonly begin: Uint8Array
+  readonly text: string
+
+  constructor(key: Uint8Array, text: string) {
+    this.begin = key
+    this.text = text
+  }
+
+  get end(): Uint8Array {
+    return next(this.begin)
+  }
+}
+
+export const single = (key: Uint8Array): Single => new Single(key, toText(key))
 
 /** Writes an integer, big-endian. A `DataView` would move a short array out of the heap, which costs more. */
 export const writeUint32 = (bytes: Uint8Array, at: number, value: number): void => {

@@ -11,7 +11,10 @@ import type { Mutation } from "../Backend.ts"
 import { fromText, lowerBound } from "./keys.ts"
 
 /** What a transaction did to a key, as the mutation of its commit. */
-export type Entry = Extract<Mutation, { readonly op: "set" | "clear" | "add" | "versionstampedValue" }>
+export type Entry = Extract<Mutation, { readonly op: "set" | "clear" | "add" | "versionstampedValue" }> & {
+  /** The key as text, which a store of this process would have to make again. */
+  readonly text: string
+}
 
 /** Adds little-endian, wrapping, in the operand's length; a missing value counts as zero. */
 export const addBytes = (value: Uint8Array | undefined, operand: Uint8Array): Uint8Array => {
@@ -87,14 +90,14 @@ export class Overlay {
 
   add(text: string, key: Uint8Array, operand: Uint8Array): void {
     const known = this.entries.get(text)
-    if (known === undefined && !this.isCleared(text)) return this.set(text, { op: "add", key, operand })
+    if (known === undefined && !this.isCleared(text)) return this.set(text, { op: "add", key, operand, text })
     const value = known === undefined || known.op === "clear" ?
       undefined
       : known.op === "add" ?
       known.operand
       : known.value
     const sum = addBytes(value, operand)
-    this.set(text, known?.op === "add" ? { op: "add", key, operand: sum } : { op: "set", key, value: sum })
+    this.set(text, known?.op === "add" ? { op: "add", key, operand: sum, text } : { op: "set", key, value: sum, text })
   }
 
   clearRange(begin: string, end: string): void {

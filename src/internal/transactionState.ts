@@ -214,13 +214,15 @@ export class TransactionState {
 
   set(key: Uint8Array, value: Uint8Array): void {
     if (!this.#checkWrite(key, value)) return
-    this.#overlay.set(Keys.toText(key), { op: "set", key, value })
+    const text = Keys.toText(key)
+    this.#overlay.set(text, { op: "set", key, value, text })
     this.#charge(3 * charged(this, key) + 1 + value.length)
   }
 
   clear(key: Uint8Array): void {
     if (!this.#checkWrite(key, undefined)) return
-    this.#overlay.set(Keys.toText(key), { op: "clear", key })
+    const text = Keys.toText(key)
+    this.#overlay.set(text, { op: "clear", key, text })
     this.#charge(4 * charged(this, key) + 2)
   }
 
@@ -253,7 +255,8 @@ export class TransactionState {
 
   setVersionstampedValue(key: Uint8Array, value: Uint8Array, position: number): void {
     if (!this.#checkWrite(key, value, STAMP_POSITION_BYTES)) return
-    this.#overlay.set(Keys.toText(key), { op: "versionstampedValue", key, value, position })
+    const text = Keys.toText(key)
+    this.#overlay.set(text, { op: "versionstampedValue", key, value, position, text })
     this.#charge(3 * charged(this, key) + 1 + value.length)
   }
 
@@ -275,6 +278,7 @@ export class TransactionState {
   }
 
   addReadConflict(range: KeyRange): void {
+    if (range instanceof Keys.Single) return this.#addReadKey(range.text, range.begin)
     const begin = Keys.toText(range.begin)
     const end = Keys.toText(range.end)
     if (end === `${begin}\0`) return this.#addReadKey(begin, range.begin)
@@ -302,7 +306,7 @@ export class TransactionState {
     const mutations = this.#overlay.mutations()
     for (const stamped of this.#stamped) mutations.push(stamped)
     const readConflicts = [...this.#readRanges.values()]
-    for (const key of this.#readKeys.values()) readConflicts.push(Keys.single(key))
+    for (const [text, key] of this.#readKeys) readConflicts.push(new Keys.Single(key, text))
     return new TryRequest(mutations, readConflicts, this.#watches)
   }
 
