@@ -4,7 +4,7 @@ import { Effect, Fiber } from "effect"
 import { Jobs, Tenant, Transaction } from "effect-dgen"
 import { type ChildProcess, spawn } from "node:child_process"
 import * as path from "node:path"
-import { finishes, storeAt, Work, Worker } from "./jobsChild.ts"
+import { finishes, isLong, storeAt, Work, Worker } from "./jobsChild.ts"
 import { temporaryFolder } from "./temporary.ts"
 
 const { transact } = Tenant
@@ -34,6 +34,9 @@ it.live(
         yield* ready(worker)
         // a different number of its commits each time: it is killed in the midst of them
         yield* Effect.forEach(Array.from({ length: COUNT / KILLS / 10 + kill % 3 }), () => add(kill % 3 === 0 ? 7 : 10))
+        // and while a long job runs: a quick machine has finished the others
+        yield* Effect.repeat(Effect.suspend(() => add(1)), { until: () => isLong(added - 1) })
+        yield* Effect.repeat(transact(Work.getState(added - 1)), { until: (state) => state === "running" })
         const end = yield* Effect.forkChild(ended(worker), { startImmediately: true })
         worker.kill("SIGKILL")
         yield* Fiber.join(end)
