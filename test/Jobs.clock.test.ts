@@ -2,18 +2,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Deferred, Duration, Effect, Fiber, Latch, Layer, Logger, Option, Schema, type Scope } from "effect"
 import { Backend, Jobs, MemoryBackend, Tenant } from "effect-dgen"
-import { TestClock } from "effect/testing"
-import { elsewhere, opened } from "./suites/jobsSupport.ts"
+import { committing } from "./driverSupport.ts"
+import { elsewhere, opened, pass, settle } from "./suites/jobsSupport.ts"
 
 const { transact } = Tenant
 const Data = Schema.Struct({ n: Schema.Number })
 const Work = Jobs.make("work", { data: Data })
 const HOUR = 3_600_000
-
-/** Lets all fibers go on until they wait for the clock. */
-const settle = Effect.repeat(Effect.yieldNow, { times: 50 })
-
-const pass = (duration: Duration.Input) => Effect.andThen(TestClock.adjust(duration), settle)
 
 /** The test's clock, whose date is set without that time passes: as by a person, or by the sleep of a machine. */
 const setClock = (clock: Clock.Clock) => {
@@ -60,20 +55,7 @@ const longWork = (type: Jobs.JobType<{ readonly n: number }>) => {
 
 /** Commits that write take as long as `slowness` says. */
 const slow = (slowness: { millis: number }) =>
-  Layer.effect(
-    Backend.Backend,
-    Effect.map(Backend.Backend, (backend) =>
-      Backend.Backend.of({
-        ...backend,
-        begin: Effect.map(backend.begin, (driver) => ({
-          ...driver,
-          commit: (request, accepted) =>
-            request.mutations.length === 0
-              ? driver.commit(request, accepted)
-              : Effect.andThen(Effect.sleep(slowness.millis), driver.commit(request, accepted))
-        }))
-      }))
-  ).pipe(Layer.provide(MemoryBackend.layer))
+  committing((_, commit) => Effect.andThen(Effect.sleep(slowness.millis), commit))
 
 /** One commit answers late when `silence` says so, and the store says nothing any more until it is opened. */
 const silent = (silence: { answerMillis: number; readonly store: Latch.Latch }) =>

@@ -1,16 +1,12 @@
 /** One type with several definitions in a process, and jobs that a server's handler touches, under a clock of the test. */
 import { assert, describe, it } from "@effect/vitest"
-import { Context, type Duration, Effect, Layer, Logger, Option, Schema, type Scope } from "effect"
-import { Backend, DgenServer, Jobs, MemoryBackend, Tenant } from "effect-dgen"
-import { TestClock } from "effect/testing"
-import { opened } from "./suites/jobsSupport.ts"
+import { Effect, Layer, Logger, Option, Schema, type Scope } from "effect"
+import { type Backend, DgenServer, Jobs, MemoryBackend, Tenant } from "effect-dgen"
+import { committing } from "./driverSupport.ts"
+import { opened, pass, settle } from "./suites/jobsSupport.ts"
 
 const { transact } = Tenant
 const Data = Schema.Struct({ n: Schema.Number })
-
-/** Lets all fibers go on until they wait for the clock. */
-const settle = Effect.repeat(Effect.yieldNow, { times: 50 })
-const pass = (duration: Duration.Input) => Effect.andThen(TestClock.adjust(duration), settle)
 
 const timed = (
   title: string,
@@ -27,27 +23,11 @@ const timed = (
 /** A backend with something that happens before the next commit that writes. */
 const interrupting = () => {
   const next: { happens: Effect.Effect<void> | undefined } = { happens: undefined }
-  const backend = Layer.effect(
-    Backend.Backend,
-    Effect.map(Layer.build(MemoryBackend.layer), (context): Backend.Backend["Service"] => {
-      const memory = Context.get(context, Backend.Backend)
-      return {
-        ...memory,
-        begin: Effect.map(memory.begin, (driver): Backend.DriverTransaction => ({
-          readVersion: driver.readVersion,
-          get: (key) => driver.get(key),
-          getRange: (begin, end, options) => driver.getRange(begin, end, options),
-          commit: (request, accepted) => {
-            const { happens } = next
-            if (happens === undefined || request.mutations.length === 0) return driver.commit(request, accepted)
-            next.happens = undefined
-            return Effect.andThen(happens, driver.commit(request, accepted))
-          },
-          close: () => driver.close()
-        }))
-      }
-    })
-  )
+  const backend = committing((_, commit) => {
+    const { happens = Effect.void } = next
+    next.happens = undefined
+    return Effect.andThen(happens, commit)
+  })
   return { backend, next }
 }
 

@@ -1,11 +1,12 @@
 /** Jobs on a store that fails now and then, in each way that running again can help, and in some where it cannot. */
 import { assert, it } from "@effect/vitest"
 import { Deferred, Effect, Layer, Logger, Option, Schema } from "effect"
-import { Backend, BackendError, Jobs, MemoryBackend, Tenant } from "effect-dgen"
+import { BackendError, Jobs, Tenant } from "effect-dgen"
 import { describe } from "vitest"
 import { take, taking } from "../src/internal/jobs/accept.ts"
 import { hubOf } from "../src/internal/jobs/hub.ts"
 import * as Model from "../src/internal/jobs/model.ts"
+import { committing } from "./driverSupport.ts"
 
 const Data = Schema.Struct({ n: Schema.Number })
 const { transact } = Tenant
@@ -18,22 +19,10 @@ interface Faults {
 
 /** A backend in memory whose commits fail when `faults` says so; nothing of such a commit is applied. */
 const failing = (faults: Faults) =>
-  Layer.effect(
-    Backend.Backend,
-    Effect.map(Backend.Backend, (backend) =>
-      Backend.Backend.of({
-        ...backend,
-        begin: Effect.map(backend.begin, (driver) => ({
-          ...driver,
-          commit: (request, accepted) => {
-            const reason = request.mutations.length === 0 ? undefined : faults.next(request.mutations.length)
-            return reason === undefined
-              ? driver.commit(request, accepted)
-              : Effect.fail(new BackendError.BackendError({ reason }))
-          }
-        }))
-      }))
-  ).pipe(Layer.provide(MemoryBackend.layer))
+  committing(({ mutations }, commit) => {
+    const reason = faults.next(mutations.length)
+    return reason === undefined ? commit : Effect.fail(new BackendError.BackendError({ reason }))
+  })
 
 const message = "on purpose"
 

@@ -1,8 +1,9 @@
 /** How a worker settles jobs whose handlers have ended: many at once, on a slow store, and one that cannot be settled. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Latch, Layer, Logger, Schema, type Scope } from "effect"
-import { Backend, BackendError, Jobs, MemoryBackend, Tenant } from "effect-dgen"
+import { type Backend, BackendError, Jobs, MemoryBackend, Tenant } from "effect-dgen"
 import { TestClock } from "effect/testing"
+import { committing } from "./driverSupport.ts"
 import { opened } from "./suites/jobsSupport.ts"
 
 const { transact } = Tenant
@@ -10,21 +11,12 @@ const message = "on purpose"
 
 /** A backend in memory; commits that write `mark` fail as long as there is a reason for it. */
 const marked = (mark: string, fault: { reason: BackendError.Reason | undefined }) =>
-  Layer.effect(
-    Backend.Backend,
-    Effect.map(Backend.Backend, (backend) =>
-      Backend.Backend.of({
-        ...backend,
-        begin: Effect.map(backend.begin, (driver) => ({
-          ...driver,
-          commit: (request, accepted) =>
-            fault.reason !== undefined &&
-              request.mutations.some((mutation) => mutation.op === "set" && Buffer.from(mutation.value).includes(mark))
-              ? Effect.fail(new BackendError.BackendError({ reason: fault.reason }))
-              : driver.commit(request, accepted)
-        }))
-      }))
-  ).pipe(Layer.provide(MemoryBackend.layer))
+  committing(({ mutations }, commit) =>
+    fault.reason !== undefined &&
+      mutations.some((mutation) => mutation.op === "set" && Buffer.from(mutation.value).includes(mark))
+      ? Effect.fail(new BackendError.BackendError({ reason: fault.reason }))
+      : commit
+  )
 
 /** Runs a test; succeeds with how many warnings there were. */
 const run = (

@@ -1,6 +1,6 @@
 /** Transactions on the seam of a backend, without what the library puts above it. */
-import { Effect } from "effect"
-import type { Backend } from "effect-dgen"
+import { Effect, Layer } from "effect"
+import { Backend, type BackendError, MemoryBackend } from "effect-dgen"
 
 type Driver = Backend.DriverTransaction
 
@@ -63,3 +63,25 @@ export const write = (backend: Backend.Backend["Service"], ...mutations: Readonl
 /** The tag of what an effect fails with, or `"success"`. */
 export const outcome = <A>(effect: Effect.Effect<A, { readonly reason: { readonly _tag: string } }>) =>
   Effect.match(effect, { onFailure: (error) => error.reason._tag, onSuccess: () => "success" })
+
+/** The store in memory, with what a test puts around each commit that writes. */
+export const committing = (
+  around: (
+    request: Backend.CommitRequest,
+    commit: Effect.Effect<Uint8Array, BackendError.BackendError>
+  ) => Effect.Effect<Uint8Array, BackendError.BackendError>
+) =>
+  Layer.effect(
+    Backend.Backend,
+    Effect.map(Backend.Backend, (backend) =>
+      Backend.Backend.of({
+        ...backend,
+        begin: Effect.map(backend.begin, (driver) => ({
+          ...driver,
+          commit: (request, accepted) =>
+            request.mutations.length === 0
+              ? driver.commit(request, accepted)
+              : around(request, Effect.suspend(() => driver.commit(request, accepted)))
+        }))
+      }))
+  ).pipe(Layer.provide(MemoryBackend.layer))

@@ -82,7 +82,8 @@ export class Overlay {
     this.#unsorted = [...this.entries.keys()]
   }
 
-  set(text: string, entry: Entry): void {
+  set(entry: Entry): void {
+    const { text } = entry
     if (this.#mark !== undefined && !this.#mark.before.has(text)) this.#mark.before.set(text, this.entries.get(text))
     if (!this.entries.has(text)) this.#unsorted.push(text)
     this.entries.set(text, entry)
@@ -90,14 +91,14 @@ export class Overlay {
 
   add(text: string, key: Uint8Array, operand: Uint8Array): void {
     const known = this.entries.get(text)
-    if (known === undefined && !this.isCleared(text)) return this.set(text, { op: "add", key, operand, text })
+    if (known === undefined && !this.isCleared(text)) return this.set({ op: "add", key, operand, text })
     const value = known === undefined || known.op === "clear" ?
       undefined
       : known.op === "add" ?
       known.operand
       : known.value
     const sum = addBytes(value, operand)
-    this.set(text, known?.op === "add" ? { op: "add", key, operand: sum, text } : { op: "set", key, value: sum, text })
+    this.set(known?.op === "add" ? { op: "add", key, operand: sum, text } : { op: "set", key, value: sum, text })
   }
 
   clearRange(begin: string, end: string): void {

@@ -214,15 +214,13 @@ export class TransactionState {
 
   set(key: Uint8Array, value: Uint8Array): void {
     if (!this.#checkWrite(key, value)) return
-    const text = Keys.toText(key)
-    this.#overlay.set(text, { op: "set", key, value, text })
+    this.#overlay.set({ op: "set", key, value, text: Keys.toText(key) })
     this.#charge(3 * charged(this, key) + 1 + value.length)
   }
 
   clear(key: Uint8Array): void {
     if (!this.#checkWrite(key, undefined)) return
-    const text = Keys.toText(key)
-    this.#overlay.set(text, { op: "clear", key, text })
+    this.#overlay.set({ op: "clear", key, text: Keys.toText(key) })
     this.#charge(4 * charged(this, key) + 2)
   }
 
@@ -255,8 +253,7 @@ export class TransactionState {
 
   setVersionstampedValue(key: Uint8Array, value: Uint8Array, position: number): void {
     if (!this.#checkWrite(key, value, STAMP_POSITION_BYTES)) return
-    const text = Keys.toText(key)
-    this.#overlay.set(text, { op: "versionstampedValue", key, value, position, text })
+    this.#overlay.set({ op: "versionstampedValue", key, value, position, text: Keys.toText(key) })
     this.#charge(3 * charged(this, key) + 1 + value.length)
   }
 

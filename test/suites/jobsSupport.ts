@@ -1,6 +1,6 @@
 /** What the suites of jobs share. */
 import { it } from "@effect/vitest"
-import { Effect, Exit, Layer, Logger, Option, Schema, Scope } from "effect"
+import { type Duration, Effect, Exit, Layer, Logger, Option, Schema, Scope } from "effect"
 import { type Backend, type BackendError, type Jobs, Tenant, Transaction, Tuple } from "effect-dgen"
 import { TestClock } from "effect/testing"
 import { processesPrefix } from "../../src/internal/layout.ts"
@@ -35,6 +35,11 @@ export const harness = (backend: BackendLayer) => {
 }
 
 export type Harness = ReturnType<typeof harness>
+
+/** Lets all fibers go on until they wait for the clock of the test. */
+export const settle = Effect.repeat(Effect.yieldNow, { times: 50 })
+
+export const pass = (duration: Duration.Input) => Effect.andThen(TestClock.adjust(duration), settle)
 
 /** Runs an effect as another process would: in a tenant layer of its own on the same path. */
 export const elsewhere = <A, E, R>(effect: Effect.Effect<A, E, R>) =>

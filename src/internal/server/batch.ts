@@ -156,8 +156,10 @@ const runItems = (
     pace.seen = items
     pace.logs = logs
     const loaded = yield* Effect.mapError(loadState(server, head), (error) => new Unreadable(error))
-    const envelopes = items.map((item) => Envelopes.decode(item.message))
-    yield* state.prefetch(() => waitingKeys(server, envelopes))
+    const decoded: Array<Result.Result<Envelopes.Envelope, string>> = []
+    // once each, and only those that the batch comes to: it may end at its first message
+    const envelopeOf = (index: number) => decoded[index] ??= Envelopes.decode(items[index]!.message)
+    yield* state.prefetch(() => waitingKeys(server, items.length, envelopeOf))
     const actions: Array<ReadonlyArray<ActionRequest>> = []
     const outcomes: Array<Handled["outcome"]> = []
     let current = loaded.state
@@ -166,7 +168,7 @@ const runItems = (
     for (const [index, item] of items.entries()) {
       pace.at = index
       const { handled, input } = yield* Effect.catchDefect(
-        runItem(server, state, runner, logs, envelopes[index]!, item, index, current),
+        runItem(server, state, runner, logs, envelopeOf(index), item, index, current),
         (defect) => Effect.fail(new Crash("message", Cause.die(defect), logs, index))
       )
       taken++
@@ -202,10 +204,12 @@ const runItems = (
 /** What says of the calls of a batch that they wait, up to the message that must be its last. */
 const waitingKeys = (
   server: Server,
-  envelopes: ReadonlyArray<Result.Result<Envelopes.Envelope, string>>
+  count: number,
+  envelopeOf: (index: number) => Result.Result<Envelopes.Envelope, string>
 ): ReadonlyArray<Uint8Array> => {
   const keys: Array<Uint8Array> = []
-  for (const envelope of envelopes) {
+  for (let index = 0; index < count; index++) {
+    const envelope = envelopeOf(index)
     if (Result.isFailure(envelope)) break
     const { caller, tag } = envelope.success
     if (caller !== undefined) keys.push(server.keys.waitingKey(caller.millis, caller.instance, caller.id))
