@@ -8,8 +8,9 @@ const src = path.join(import.meta.dirname, "src")
 /** Where a report for programs goes, besides the one for people. */
 const report = process.env.VITEST_JSON
 
-// the workers inherit it
+// the workers inherit these, and so does each process that a test starts: it runs the sources, never what was built
 Object.assign(process.env, withLibrary(process.env))
+process.env.NODE_OPTIONS = `${process.env.NODE_OPTIONS ?? ""} --conditions=effect-dgen-source`
 
 /** Says last which suites did not run, and why. */
 const skipped: Reporter = {

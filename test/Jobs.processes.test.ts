@@ -13,7 +13,7 @@ const KILLS = 5
 
 const child = path.join(import.meta.dirname, "jobsChild.ts")
 const start = (filename: string): ChildProcess =>
-  spawn(process.execPath, ["--conditions=effect-dgen-source", child, filename], { stdio: ["pipe", "pipe", "inherit"] })
+  spawn(process.execPath, [child, filename], { stdio: ["pipe", "pipe", "inherit"] })
 
 const ready = (process: ChildProcess) =>
   Effect.callback<void>((resume) => void process.stdout!.once("data", () => resume(Effect.void)))

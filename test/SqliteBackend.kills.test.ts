@@ -25,9 +25,7 @@ const processes = (filename: string) => {
   const sections: Array<Interval> = []
   const living = new Map<number, ChildProcess>()
   const start = (slot: number) => {
-    const child = fork(path.join(import.meta.dirname, "journalChild.ts"), [filename, String(slot === 0 ? 1 : 7)], {
-      execArgv: ["--conditions=effect-dgen-source"]
-    })
+    const child = fork(path.join(import.meta.dirname, "journalChild.ts"), [filename, String(slot === 0 ? 1 : 7)])
     const pid = child.pid!
     living.set(slot, child)
     child.on("message", ({ begins, id, nanos }: Section) => {

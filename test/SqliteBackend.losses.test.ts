@@ -34,9 +34,7 @@ const ended = (child: ChildProcess, kill = false) =>
 /** A process that has written keys, and has the file open. */
 const writer = (filename: string, from: number, count: number) =>
   Effect.callback<ChildProcess>((resume) => {
-    const child = fork(path.join(import.meta.dirname, "commitsChild.ts"), [filename, `${from}`, `${count}`], {
-      execArgv: ["--conditions=effect-dgen-source"]
-    })
+    const child = fork(path.join(import.meta.dirname, "commitsChild.ts"), [filename, `${from}`, `${count}`])
     child.once("message", () => resume(Effect.succeed(child)))
     child.once("close", () => resume(Effect.die(new Error("the process ended before it had written"))))
   })

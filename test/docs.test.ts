@@ -138,7 +138,7 @@ describe("what a program prints is shown", () => {
   for (const name of programs) {
     it(name, async () => {
       const file = write(path.join(folder, "run", `${name}.ts`), programOf(name))
-      const { stderr, stdout } = await run(process.execPath, ["--conditions=effect-dgen-source", file], {
+      const { stderr, stdout } = await run(process.execPath, [file], {
         cwd: temporaryFolder()
       })
       assert.strictEqual(stderr, "")

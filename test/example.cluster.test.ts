@@ -11,7 +11,7 @@ const folder = temporaryFolder()
 const run = (store: string): Effect.Effect<{ readonly code: number | null; readonly said: string }> =>
   Effect.callback((resume) => {
     const main = path.join(import.meta.dirname, "../examples/cluster/main.ts")
-    const child = spawn(process.execPath, ["--conditions=effect-dgen-source", main, store], {
+    const child = spawn(process.execPath, [main, store], {
       stdio: ["ignore", "pipe", "pipe"]
     })
     let said = ""

@@ -11,7 +11,7 @@ const example = async (name: string, ...args: ReadonlyArray<string>): Promise<Re
   const file = path.join("examples", name)
   const { stderr, stdout } = await promisify(execFile)(
     process.execPath,
-    ["--conditions=effect-dgen-source", file, ...args],
+    [file, ...args],
     { cwd: root }
   )
   assert.strictEqual(stderr, "")

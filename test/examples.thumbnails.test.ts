@@ -13,7 +13,6 @@ test("thumbnails of all pictures are made, and the progress bars end full", { ti
   const folder = temporaryFolder()
   const run = () =>
     execFileSync(process.execPath, [
-      "--conditions=effect-dgen-source",
       "examples/thumbnails.ts",
       path.join(folder, "out"),
       path.join(folder, "jobs.db")

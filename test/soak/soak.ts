@@ -98,7 +98,6 @@ class Processes {
 
   #spawn(ready = () => {}): void {
     const child = fork(path.join(import.meta.dirname, "child.ts"), [], {
-      execArgv: ["--conditions=effect-dgen-source"],
       env: { ...process.env, NODE_COMPILE_CACHE: path.join(path.dirname(this.#filename), "compiled") },
       stdio: ["ignore", "ignore", "pipe", "ipc"]
     })
