@@ -9,8 +9,14 @@ const { latin1Slice } = Buffer.prototype as unknown as {
   readonly latin1Slice: (this: Uint8Array, start: number, end: number) => string
 }
 
+/** Arrays up to this length lie within the heap; a native function would move them out of it, and that costs more. */
+const HEAP_BYTES = 64
+
 /** The string of a key. */
-export const toText = (bytes: Uint8Array): string => latin1Slice.call(bytes, 0, bytes.length)
+export const toText = (bytes: Uint8Array): string =>
+  bytes.length <= HEAP_BYTES
+    ? String.fromCharCode.apply(undefined, bytes as unknown as Array<number>)
+    : latin1Slice.call(bytes, 0, bytes.length)
 
 /** The key of a string. */
 export const fromText = (text: string): Uint8Array => new Uint8Array(Buffer.from(text, "latin1"))

@@ -12,21 +12,36 @@ import { type Path, Refused } from "./problem.ts"
 /** Both directions recurse, so bytes from outside must not choose the depth of the stack. No state that people design comes near. */
 const DEPTH_LIMIT = 500
 
-/** A new buffer's size; most terms fit. */
-const FIRST_BYTES = 256
+/** The size of the buffer that is kept between calls; most terms fit. */
+const KEPT_BYTES = 4_096
+
+/** Text up to this length is written character by character while it is ASCII: cheaper than calls of the encoder. */
+const SHORT_TEXT_CHARACTERS = 24
 
 /** Text up to this length is read byte by byte: cheaper than a call of the decoder. */
 const SHORT_TEXT_BYTES = 24
 
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
 
+/** What the next writer writes into; taken while one is at work: a getter of what is written may write, too. */
+let kept: Buffer | undefined
+
 class Writer {
-  buffer = Buffer.allocUnsafe(FIRST_BYTES)
+  buffer = kept ?? Buffer.allocUnsafeSlow(KEPT_BYTES)
   at = 0
   readonly base: Path
 
   constructor(base: Path) {
     this.base = base
+    kept = undefined
+  }
+
+  /** A copy of what was written. The next writer gets the buffer. */
+  finish(): Uint8Array {
+    const copy = Buffer.allocUnsafe(this.at)
+    this.buffer.copy(copy, 0, 0, this.at)
+    if (this.buffer.length === KEPT_BYTES) kept = this.buffer
+    return new Uint8Array(copy.buffer, copy.byteOffset, this.at)
   }
 
   /** Makes room, and gives where it begins. */
@@ -64,7 +79,25 @@ class Writer {
     }
   }
 
+  /** Writes text that is short and ASCII; gives whether it was. */
+  shortText(value: string): boolean {
+    const length = value.length
+    if (length > SHORT_TEXT_CHARACTERS) return false
+    const at = this.take(length + 1)
+    this.buffer[at] = 0xa0 | length
+    for (let i = 0; i < length; i++) {
+      const code = value.charCodeAt(i)
+      if (code >= 0x80) {
+        this.at = at
+        return false
+      }
+      this.buffer[at + 1 + i] = code
+    }
+    return true
+  }
+
   text(value: string, path: Path): void {
+    if (this.shortText(value)) return
     if (!value.isWellFormed()) throw new Refused(path, "a string with a lone surrogate has no UTF-8 form")
     const length = Buffer.byteLength(value)
     this.head(0xa0, 32, 0xd9, 0xda, 0xdb, length)
@@ -145,7 +178,7 @@ const isPlain = (value: object): boolean => {
 export const packPlain = (data: unknown, path: Path): Uint8Array => {
   const writer = new Writer(path)
   writer.value(data, [...path])
-  return new Uint8Array(writer.buffer.subarray(0, writer.at))
+  return writer.finish()
 }
 
 class Malformed extends Error {}

@@ -149,7 +149,8 @@ export const keysOf = (tenantPrefix: Uint8Array, type: Tuple.Element): JobKeys =
     byType = new Map()
     keysCache.set(tenantPrefix, byType)
   }
-  const text = elementText(type)
+  // most types are strings, which are keys themselves; any other one begins with a character that no type's text has
+  const text = typeof type === "string" ? `s${type}` : elementText(type)
   let keys = byType.get(text)
   if (keys === undefined) {
     keys = new JobKeys(tenantPrefix, type)

@@ -118,27 +118,32 @@ export const add = (
   data: unknown,
   input?: AddOptions
 ): Effect.Effect<Added, BadInput | InvalidData | JobTooLarge | JobExists, Transaction> =>
-  within(
-    model,
-    Effect.fnUntraced(function*(place: Place) {
-      const options = yield* optionsOf(model, input)
-      yield* checkId(model, id)
-      const { ifExists, key, priority } = yield* checkAdd(model, options)
-      const now = place.state.timeMillis
-      const scheduledAt = yield* scheduleOf(model, options, now)
-      const bytes = yield* encodeData(model, id, data)
-      const row = yield* Lifecycle.load(place, id)
-      if (row === undefined) {
-        const added = Lifecycle.newRow({ data: bytes, priority, scheduledAt: scheduledAt ?? now, key, addedAt: now })
-        Lifecycle.change(place, id, undefined, added)
-        return "added" as const
-      }
-      if (ifExists === "ignore") return "ignored" as const
-      if (ifExists === "error") return yield* new JobExists({ type: model.type, id })
-      yield* Lifecycle.askAgain(place, id, row, { scheduledAt, data: bytes })
-      return "resubmitted" as const
-    })
-  )
+  within(model, (place) => addTo(place, id, data, input))
+
+const addTo = Effect.fnUntraced(function*(
+  place: Place,
+  id: Tuple.Element,
+  data: unknown,
+  input: AddOptions | undefined
+): Effect.fn.Return<Added, BadInput | InvalidData | JobTooLarge | JobExists> {
+  const { model } = place
+  const options = yield* optionsOf(model, input)
+  yield* checkId(model, id)
+  const { ifExists, key, priority } = yield* checkAdd(model, options)
+  const now = place.state.timeMillis
+  const scheduledAt = yield* scheduleOf(model, options, now)
+  const bytes = yield* encodeData(model, id, data)
+  const row = yield* Lifecycle.load(place, id)
+  if (row === undefined) {
+    const added = Lifecycle.newRow({ data: bytes, priority, scheduledAt: scheduledAt ?? now, key, addedAt: now })
+    Lifecycle.change(place, id, undefined, added)
+    return "added"
+  }
+  if (ifExists === "ignore") return "ignored"
+  if (ifExists === "error") return yield* new JobExists({ type: model.type, id })
+  yield* Lifecycle.askAgain(place, id, row, { scheduledAt, data: bytes })
+  return "resubmitted"
+})
 
 const found = (place: Place, id: Tuple.Element): Effect.Effect<Row, InvalidId | JobNotFound> =>
   Effect.flatMap(
