@@ -335,6 +335,24 @@ const timeoutOf = (
     : Effect.succeed(millis)
 }
 
+interface WaitOptions {
+  readonly state?: JobState | "removed" | undefined
+  readonly timeout?: Duration.Input | undefined
+}
+
+const waitFor = Effect.fnUntraced(function*(
+  model: Model.Model,
+  watchers: ReadonlyArray<Notifier.Watcher>,
+  input: WaitOptions
+): Effect.fn.Return<Option.Option<Waiting.Change<any>>, UnreadableData | InvalidOption | BackendError> {
+  const { state, timeout } = yield* Model.optionsOf(model, input)
+  if (state !== undefined && state !== "removed" && !isState(state)) {
+    const problem = `must be one of ${STATES.join(", ")}, removed`
+    return yield* new InvalidOption({ type: model.type, option: "state", problem })
+  }
+  return yield* Waiting.wait(watchers, state, yield* timeoutOf(model, timeout))
+})
+
 const accept = Effect.fnUntraced(function*(
   model: Model.Model,
   input?: {
@@ -484,14 +502,7 @@ export const wait = <A>(
     }
     const [first] = watchers
     if (first === undefined) return Effect.succeedNone
-    return Effect.gen(function*() {
-      const { state, timeout } = yield* Model.optionsOf(first.model, options)
-      if (state !== undefined && state !== "removed" && !isState(state)) {
-        const problem = `must be one of ${STATES.join(", ")}, removed`
-        return yield* new InvalidOption({ type: first.model.type, option: "state", problem })
-      }
-      return yield* Waiting.wait(watchers, state, yield* timeoutOf(first.model, timeout))
-    })
+    return waitFor(first.model, watchers, options)
   })
 
 /**

@@ -17,6 +17,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import { type BackendError, Corrupt, InvalidArgument } from "./BackendError.ts"
 import { checkRead, checkValue, packKey, packRange, packVersionstamped } from "./internal/arguments.ts"
+import { amountBytes } from "./internal/counters.ts"
 import { userPrefix } from "./internal/layout.ts"
 import type { TransactionState } from "./internal/transactionState.ts"
 import { changesOf, watchKey } from "./internal/watching.ts"
@@ -128,6 +129,12 @@ export const get = (
     const read = state.get(packed, checked.snapshot)
     return Effect.map(read, (value) => value === undefined ? undefined : copy(value))
   })
+
+const bigintBytes = (amount: bigint): Uint8Array => {
+  const bytes = new Uint8Array(8)
+  new DataView(bytes.buffer).setBigInt64(0, BigInt.asIntN(64, amount), true)
+  return bytes
+}
 
 /** The store may keep what it gave: whoever has a copy may change it. */
 const copy = (value: Uint8Array): Uint8Array => new Uint8Array(value)
@@ -282,9 +289,7 @@ export const add = (key: Tuple.Tuple, amount: number | bigint): Effect.Effect<vo
       state.fail(new InvalidArgument({ message: "Transaction.add: the amount must be a safe integer or a bigint" }))
       return refuse(state)
     }
-    const operand = new Uint8Array(8)
-    new DataView(operand.buffer).setBigInt64(0, BigInt.asIntN(64, BigInt(amount)), true)
-    state.add(packed, operand)
+    state.add(packed, typeof amount === "bigint" ? bigintBytes(amount) : amountBytes(amount))
     return state.failure === undefined ? Effect.void : refuse(state)
   })
 

@@ -20,6 +20,10 @@ export const packValue = (value: unknown): Uint8Array => packPlain(value, [])
 export const unpackValue = (bytes: Uint8Array): Result.Result<unknown, string> =>
   Result.mapError(refusing(() => unpackPlain(bytes, [])), ({ problem }) => problem)
 
+/** The same for what this library keeps for itself: bytes in it are views, and nobody changes them. */
+export const unpackOwn = (bytes: Uint8Array): Result.Result<unknown, string> =>
+  Result.mapError(refusing(() => unpackPlain(bytes, [], true)), ({ problem }) => problem)
+
 const refusing = <A>(run: () => A): Result.Result<A, Problem> =>
   Result.try({
     try: run,

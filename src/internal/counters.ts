@@ -4,10 +4,16 @@
  */
 const COUNTER_BYTES = 8
 
-/** What an addition of the store takes. */
+const HALF = 2 ** 32
+
+/** What an addition of the store takes, of a safe integer. */
 export const amountBytes = (amount: number): Uint8Array => {
   const bytes = new Uint8Array(COUNTER_BYTES)
-  new DataView(bytes.buffer).setBigInt64(0, BigInt(amount), true)
+  const high = Math.floor(amount / HALF)
+  for (let i = 0; i < 4; i++) {
+    bytes[i] = amount >>> (8 * i)
+    bytes[4 + i] = high >> (8 * i)
+  }
   return bytes
 }
 
@@ -20,4 +26,14 @@ export const readBigint = (bytes: Uint8Array | undefined): bigint =>
     ? 0n
     : new DataView(bytes.buffer, bytes.byteOffset).getBigInt64(0, true)
 
-export const read = (bytes: Uint8Array | undefined): number => Number(readBigint(bytes))
+/** The same, rounded where a `number` is not exact. */
+export const read = (bytes: Uint8Array | undefined): number => {
+  if (bytes === undefined || bytes.length !== COUNTER_BYTES) return 0
+  let low = 0
+  let high = 0
+  for (let i = 3; i >= 0; i--) {
+    low = low * 256 + bytes[i]!
+    high = (high << 8) | bytes[4 + i]!
+  }
+  return high * HALF + low
+}

@@ -10,7 +10,7 @@ const { latin1Slice } = Buffer.prototype as unknown as {
 }
 
 /** Arrays up to this length lie within the heap; a native function would move them out of it, and that costs more. */
-const HEAP_BYTES = 64
+export const HEAP_BYTES = 64
 
 /** The string of a key. */
 export const toText = (bytes: Uint8Array): string =>
@@ -53,9 +53,24 @@ export const writeUint32 = (bytes: Uint8Array, at: number, value: number): void 
   bytes[at + 3] = value
 }
 
+export const readUint32 = (bytes: Uint8Array, at: number): number =>
+  ((bytes[at]! << 24) | (bytes[at + 1]! << 16) | (bytes[at + 2]! << 8) | bytes[at + 3]!) >>> 0
+
+export const writeUint16 = (bytes: Uint8Array, at: number, value: number): void => {
+  bytes[at] = value >>> 8
+  bytes[at + 1] = value
+}
+
+/** Bytes for whoever writes all of them: longer ones are pieces of a pool, and hold what was there before. */
+export const reserve = (length: number): Uint8Array => {
+  if (length <= HEAP_BYTES) return new Uint8Array(length)
+  const { buffer, byteOffset } = Buffer.allocUnsafe(length)
+  return new Uint8Array(buffer, byteOffset, length)
+}
+
 /** Two byte strings, one after the other. */
 export const concat = (a: Uint8Array, b: Uint8Array): Uint8Array => {
-  const out = new Uint8Array(a.length + b.length)
+  const out = reserve(a.length + b.length)
   out.set(a)
   out.set(b, a.length)
   return out

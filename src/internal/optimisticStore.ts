@@ -68,9 +68,11 @@ interface Older {
   readonly value: Value
 }
 
+/** What an accepted commit made of a key, and what the one before it did, if that is pending, too. */
 interface Change {
   readonly version: number
   readonly value: Value
+  readonly before: Change | undefined
 }
 
 /** A layer's use of a store. */
@@ -109,7 +111,8 @@ export class OptimisticStore {
   /** The version up to which the base holds everything. */
   #applied: number
   readonly #base: Base
-  readonly #pending = new SortedMap<Array<Change>>()
+  /** The newest change of each key. */
+  readonly #pending = new SortedMap<Change>()
   readonly #older = new SortedMap<Array<Older>>()
   readonly #log = new CommitLog()
   /** The transactions that have read, oldest snapshot first. */
@@ -192,14 +195,17 @@ export class OptimisticStore {
   keepOlder(): void {
     const oldest = this.#oldest()
     if (oldest >= this.version) return
-    for (const [key, changes] of this.#pending.entries()) {
-      let value = this.#base.get(key)
-      const older = this.#older.get(key) ?? []
-      for (const change of changes) {
-        if (change.version > oldest) older.push({ until: change.version, value })
-        value = change.value
+    for (const [key, newest] of this.#pending.entries()) {
+      const replaced: Array<Older> = []
+      for (
+        let change: Change | undefined = newest;
+        change !== undefined && change.version > oldest;
+        change = change.before
+      ) {
+        const value = change.before === undefined ? this.#base.get(key) : change.before.value
+        replaced.push({ until: change.version, value })
       }
-      if (older.length > 0) this.#older.set(key, older)
+      if (replaced.length > 0) this.#older.set(key, [...this.#older.get(key) ?? [], ...replaced.reverse()])
     }
   }
 
@@ -288,11 +294,9 @@ export class OptimisticStore {
       const older = this.#older.get(key)?.find((entry) => version < entry.until)
       return older === undefined ? this.#base.get(key) : older.value
     }
-    const changes = this.#pending.get(key)
-    if (changes !== undefined) {
-      for (let i = changes.length - 1; i >= 0; i--) if (changes[i]!.version <= version) return changes[i]!.value
-    }
-    return this.#base.get(key)
+    let change = this.#pending.get(key)
+    while (change !== undefined && change.version > version) change = change.before
+    return change === undefined ? this.#base.get(key) : change.value
   }
 
   #rangeAt(begin: string, end: string, limit: number, reverse: boolean, version: number): ReadonlyArray<Row> {
@@ -362,11 +366,7 @@ export class OptimisticStore {
     const expected = this.#expected(request, running.readVersion ?? this.version)
     // nothing below throws: the commit is accepted whole
     this.version = version
-    for (const [key, value] of writes) {
-      const changes = this.#pending.get(key)
-      if (changes === undefined) this.#pending.set(key, [{ version, value }])
-      else changes.push({ version, value })
-    }
+    for (const [key, value] of writes) this.#pending.set(key, { version, value, before: this.#pending.get(key) })
     this.#readers.delete(running)
     // who begins later reads what this commit wrote
     if (this.#readers.size > 0) this.#log.add(version, request, writes)

@@ -185,10 +185,12 @@ class Malformed extends Error {}
 
 class Reader {
   readonly bytes: Buffer
+  readonly givesViews: boolean
   at = 0
 
-  constructor(bytes: Uint8Array) {
+  constructor(bytes: Uint8Array, givesViews: boolean) {
     this.bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+    this.givesViews = givesViews
   }
 
   take(count: number): number {
@@ -226,7 +228,8 @@ class Reader {
 
   binary(length: number): Uint8Array {
     const begin = this.take(length)
-    return Uint8Array.from(this.bytes.subarray(begin, this.at))
+    const view = new Uint8Array(this.bytes.buffer, this.bytes.byteOffset + begin, length)
+    return this.givesViews ? view : new Uint8Array(view)
   }
 
   /** As deep as the writer goes, and no deeper: what is read can be written again. */
@@ -343,9 +346,12 @@ export const assign = (target: Record<string, unknown>, key: string, value: unkn
   Object.defineProperty(target, key, { value, writable: true, enumerable: true, configurable: true })
 }
 
-/** MessagePack as plain data. Throws `Refused` at `path` for any other bytes. */
-export const unpackPlain = (bytes: Uint8Array, path: Path): unknown => {
-  const reader = new Reader(bytes)
+/**
+ * MessagePack as plain data. Throws `Refused` at `path` for any other bytes. With `givesViews`, bytes in it are views of
+ * those that were read: for readers who change neither.
+ */
+export const unpackPlain = (bytes: Uint8Array, path: Path, givesViews = false): unknown => {
+  const reader = new Reader(bytes, givesViews)
   try {
     const value = reader.value(0)
     if (reader.at !== reader.bytes.length) throw new Malformed("bytes behind the value")

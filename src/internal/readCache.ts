@@ -11,9 +11,10 @@
  * 3. Memory is bounded: few, short values, whatever the size of the file.
  */
 import type { Value } from "./acceptedCommit.ts"
+import { HEAP_BYTES } from "./keys.ts"
 import { SortedMap } from "./sortedMap.ts"
 
-/** Two generations of these are kept: enough for the servers that are busy at one time, and below a megabyte. */
+/** Two generations of these are kept: enough for the servers that are busy at one time; a megabyte or two at the most. */
 const GENERATION_KEYS = 1_024
 
 const RANGES_LIMIT = 1_024
@@ -22,6 +23,10 @@ const RANGES_LIMIT = 1_024
 const VALUE_LIMIT_BYTES = 1_024
 
 const KEY_LIMIT_BYTES = 512
+
+/** A copy of what is a piece of a longer buffer, and would keep all of it; who asks a short one for its buffer moves it. */
+const alone = (value: Uint8Array): Uint8Array =>
+  value.length > HEAP_BYTES && value.buffer.byteLength === value.length ? value : new Uint8Array(value)
 
 export class ReadCache {
   #young = new Map<string, Value>()
@@ -47,7 +52,7 @@ export class ReadCache {
   }
 
   isEmpty(begin: string, end: string): boolean {
-    const [range] = this.#empty.range("", `${begin}\0`, 1, true)
+    const range = this.#empty.floor(begin)
     return range !== undefined && end <= range[1]
   }
 
@@ -71,20 +76,18 @@ export class ReadCache {
     this.#forgetRead()
   }
 
-  /** This process committed: what is known changes with it, what is not known stays so. */
+  /** This process committed: what it wrote is known, as it is often read again soon. */
   wrote(writes: ReadonlyMap<string, Value>): void {
     // an unconfirmed value may be older than the one that was written
     this.#forgetRead()
     for (const [key, value] of writes) {
-      if (this.has(key)) {
-        if ((value?.length ?? 0) <= VALUE_LIMIT_BYTES) this.#put(key, value)
-        else {
-          this.#young.delete(key)
-          this.#old.delete(key)
-        }
+      if (key.length <= KEY_LIMIT_BYTES && (value?.length ?? 0) <= VALUE_LIMIT_BYTES) this.#put(key, value)
+      else {
+        this.#young.delete(key)
+        this.#old.delete(key)
       }
       if (value === undefined) continue
-      const [range] = this.#empty.range("", `${key}\0`, 1, true)
+      const range = this.#empty.floor(key)
       if (range !== undefined && key < range[1]) this.#empty.delete(range[0])
     }
   }
@@ -108,8 +111,7 @@ export class ReadCache {
       this.#old = this.#young
       this.#young = new Map()
     }
-    // a copy: a piece of a longer buffer would keep all of it
-    this.#young.set(key, value === undefined ? undefined : new Uint8Array(value))
+    this.#young.set(key, value === undefined ? undefined : alone(value))
   }
 
   #putEmpty(begin: string, end: string): void {

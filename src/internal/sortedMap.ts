@@ -46,6 +46,19 @@ export class SortedMap<V> {
     }
   }
 
+  /** The last entry whose key is not above a key. */
+  floor(key: string): readonly [string, V] | undefined {
+    const index = Math.min(this.#chunkOf(key), this.#chunks.length - 1)
+    if (index < 0) return undefined
+    const { keys, values } = this.#chunks[index]!
+    const from = lowerBound(keys, key)
+    if (keys[from] === key) return [key, values[from]!]
+    if (from > 0) return [keys[from - 1]!, values[from - 1]!]
+    const before = this.#chunks[index - 1]
+    const last = before === undefined ? -1 : before.keys.length - 1
+    return last < 0 ? undefined : [before!.keys[last]!, before!.values[last]!]
+  }
+
   delete(key: string): void {
     const index = this.#chunkOf(key)
     const chunk = this.#chunks[index]

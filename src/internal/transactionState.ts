@@ -35,6 +35,8 @@ const USER_VERSION_LIMIT = 65_535
 
 const STAMP_BYTES = 10
 
+const NOTHING: ReadonlyArray<never> = []
+
 /** FoundationDB takes the stamp's place in the last bytes of a value, and counts them. */
 const STAMP_POSITION_BYTES = 4
 
@@ -77,10 +79,10 @@ export class TransactionState {
   readonly #stamped: Array<Mutation> = []
   readonly #unreadable: Array<Unreadable> = []
   readonly #readKeys = new Map<string, Uint8Array>()
-  readonly #readRanges = new Map<string, KeyRange>()
+  #readRanges: Map<string, KeyRange> | undefined
   readonly #watches: Array<WatchRequest> = []
   #fetched: Map<string, Uint8Array | undefined> | undefined
-  #kept: Map<symbol, unknown> | undefined
+  #kept: ReadonlyArray<readonly [name: symbol, value: unknown]> = NOTHING
   readonly #participants: Array<Participant> = []
   /** What takes participants back to the last mark. */
   #taking: Array<() => void> = []
@@ -123,12 +125,11 @@ export class TransactionState {
 
   /** What another module keeps for the length of this try. Weak maps beside the tries cost the collector more. */
   kept<A>(name: symbol): A | undefined {
-    return this.#kept?.get(name) as A | undefined
+    return this.#kept.find((entry) => entry[0] === name)?.[1] as A | undefined
   }
 
   keep(name: symbol, value: unknown): void {
-    this.#kept ??= new Map()
-    this.#kept.set(name, value)
+    this.#kept = [...this.#kept.filter((entry) => entry[0] !== name), [name, value]]
   }
 
   /** Whoever keeps what it will write until the end takes part in what is taken back. */
@@ -209,7 +210,7 @@ export class TransactionState {
         return rows
       })
     }
-    return this.#mergedRange(Keys.toText(begin), Keys.toText(end), limit, reverse, snapshot)
+    return Effect.gen(() => this.#mergedRange(Keys.toText(begin), Keys.toText(end), limit, reverse, snapshot))
   }
 
   set(key: Uint8Array, value: Uint8Array): void {
@@ -280,6 +281,7 @@ export class TransactionState {
     const end = Keys.toText(range.end)
     if (end === `${begin}\0`) return this.#addReadKey(begin, range.begin)
     const text = `${begin} ${end}`
+    this.#readRanges ??= new Map()
     if (this.#readRanges.has(text)) return
     this.#readRanges.set(text, range)
     this.#charge(charged(this, range.begin) + charged(this, range.end))
@@ -302,7 +304,7 @@ export class TransactionState {
   request(): CommitRequest {
     const mutations = this.#overlay.mutations()
     for (const stamped of this.#stamped) mutations.push(stamped)
-    const readConflicts = [...this.#readRanges.values()]
+    const readConflicts = this.#readRanges === undefined ? [] : [...this.#readRanges.values()]
     for (const [text, key] of this.#readKeys) readConflicts.push(new Keys.Single(key, text))
     return new TryRequest(mutations, readConflicts, this.#watches)
   }
@@ -396,55 +398,52 @@ export class TransactionState {
   }
 
   /** Forward and reverse: the store's rows of the uncleared parts, with the entries laid over them. */
-  #mergedRange(
+  *#mergedRange(
     low: string,
     high: string,
     limit: number,
     reverse: boolean,
     snapshot: boolean
-  ): Effect.Effect<ReadonlyArray<KeyValue>> {
+  ): Effect.fn.Return<ReadonlyArray<KeyValue>> {
     const overlay = this.#overlay
-    const state = this
-    return Effect.gen(function*() {
-      const bound = yield* state.#readableBound(low, high, reverse)
-      const from = reverse ? bound : low
-      const to = reverse ? high : bound
-      const keys = overlay.keysBetween(from, to)
-      // every written key can hide one row of the store at the most
-      const wanted = limit === Infinity ? Infinity : limit + keys.length
-      const rows = new Map<string, Uint8Array>()
-      const parts = overlay.uncleared(from, to)
-      if (reverse) parts.reverse()
-      let complete = true
-      let reached = reverse ? from : to
-      for (const part of parts) {
-        const left = wanted - rows.size
-        const begin = Keys.fromText(part.begin)
-        const end = Keys.fromText(part.end)
-        const found = yield* state.#guard(state.driver.getRange(begin, end, { limit: left, reverse }))
-        if (!snapshot) state.#addRangeConflict(begin, end, found, left, reverse)
-        for (const row of found) rows.set(Keys.toText(row.key), row.value)
-        if (found.length >= left) {
-          complete = false
-          reached = Keys.toText(found[found.length - 1]!.key)
-          break
-        }
+    const bound = yield* this.#readableBound(low, high, reverse)
+    const from = reverse ? bound : low
+    const to = reverse ? high : bound
+    const keys = overlay.keysBetween(from, to)
+    // every written key can hide one row of the store at the most
+    const wanted = limit === Infinity ? Infinity : limit + keys.length
+    const rows = new Map<string, Uint8Array>()
+    const parts = overlay.uncleared(from, to)
+    if (reverse) parts.reverse()
+    let complete = true
+    let reached = reverse ? from : to
+    for (const part of parts) {
+      const left = wanted - rows.size
+      const begin = Keys.fromText(part.begin)
+      const end = Keys.fromText(part.end)
+      const found = yield* this.#guard(this.driver.getRange(begin, end, { limit: left, reverse }))
+      if (!snapshot) this.#addRangeConflict(begin, end, found, left, reverse)
+      for (const row of found) rows.set(Keys.toText(row.key), row.value)
+      if (found.length >= left) {
+        complete = false
+        reached = Keys.toText(found[found.length - 1]!.key)
+        break
       }
-      for (const key of keys) {
-        if (!complete && (reverse ? key < reached : key > reached)) continue
-        const entry = overlay.entries.get(key)!
-        if (entry.op === "versionstampedValue") return yield* state.#unreadableKey(Keys.fromText(key))
-        if (entry.op === "clear") rows.delete(key)
-        else rows.set(key, entry.op === "set" ? entry.value : addBytes(rows.get(key), entry.operand))
-      }
-      const out = [...rows.keys()].sort()
-      if (reverse) out.reverse()
-      if (out.length > limit) out.length = limit
-      if (out.length < limit && (reverse ? bound !== low : bound !== high)) {
-        return yield* state.#unreadableKey(Keys.fromText(bound))
-      }
-      return out.map((key): KeyValue => ({ key: Keys.fromText(key), value: rows.get(key)! }))
-    })
+    }
+    for (const key of keys) {
+      if (!complete && (reverse ? key < reached : key > reached)) continue
+      const entry = overlay.entries.get(key)!
+      if (entry.op === "versionstampedValue") return yield* this.#unreadableKey(Keys.fromText(key))
+      if (entry.op === "clear") rows.delete(key)
+      else rows.set(key, entry.op === "set" ? entry.value : addBytes(rows.get(key), entry.operand))
+    }
+    const out = [...rows.keys()].sort()
+    if (reverse) out.reverse()
+    if (out.length > limit) out.length = limit
+    if (out.length < limit && (reverse ? bound !== low : bound !== high)) {
+      return yield* this.#unreadableKey(Keys.fromText(bound))
+    }
+    return out.map((key): KeyValue => ({ key: Keys.fromText(key), value: rows.get(key)! }))
   }
 
   /** How far a range can be read before it meets what this transaction writes with a versionstamp (3). */

@@ -110,7 +110,7 @@ class Search {
 const makeLock = (state: TransactionState, index: number): Uint8Array => {
   const lock = new Uint8Array(state.operationId.length + 2)
   lock.set(state.operationId)
-  new DataView(lock.buffer).setUint16(state.operationId.length, index)
+  Keys.writeUint16(lock, state.operationId.length, index)
   return lock
 }
 

@@ -136,34 +136,33 @@ const chosen = (plan: Plan, lastMillis: number, nowMillis: number) => {
 }
 
 /** One transaction: handles what is due, and succeeds with the tick that comes next. */
-const handleTicks = (
+const handleTicks = Effect.fnUntraced(function*(
   model: Model,
   plan: Plan
-): Effect.Effect<number, InvalidOption | InvalidId | InvalidData | JobTooLarge, Transaction> =>
-  Effect.gen(function*() {
-    const state = yield* Transaction
-    const now = state.timeMillis
-    const stored = yield* within(model, (place) =>
-      Effect.map(state.get(place.keys.cron(plan.name)), (bytes) => {
-        const last = bytes === undefined ? undefined : unpackValue(bytes)
-        return last !== undefined && Result.isSuccess(last) && typeof last.success === "number"
-          ? last.success
-          : undefined
-      }))
-    const { handled, ticks } = chosen(plan, stored ?? now, now)
-    for (const tick of ticks) {
-      yield* Effect.catchTag(
-        add(model, [plan.name, tick], plan.dataOf(tick), { priority: plan.priority, ifExists: "ignore" }),
-        "JobExists",
-        () => Effect.void
-      )
-    }
-    if (handled !== stored) {
-      yield* within(model, (place) => Effect.sync(() => state.set(place.keys.cron(plan.name), packValue(handled))))
-    }
-    // whatever is left of many ticks comes first
-    return nextTick(plan, ticks.length === TICKS_LIMIT ? handled : Math.max(handled, now))
-  })
+): Effect.fn.Return<number, InvalidOption | InvalidId | InvalidData | JobTooLarge, Transaction> {
+  const state = yield* Transaction
+  const now = state.timeMillis
+  const stored = yield* within(model, (place) =>
+    Effect.map(state.get(place.keys.cron(plan.name)), (bytes) => {
+      const last = bytes === undefined ? undefined : unpackValue(bytes)
+      return last !== undefined && Result.isSuccess(last) && typeof last.success === "number"
+        ? last.success
+        : undefined
+    }))
+  const { handled, ticks } = chosen(plan, stored ?? now, now)
+  for (const tick of ticks) {
+    yield* Effect.catchTag(
+      add(model, [plan.name, tick], plan.dataOf(tick), { priority: plan.priority, ifExists: "ignore" }),
+      "JobExists",
+      () => Effect.void
+    )
+  }
+  if (handled !== stored) {
+    yield* within(model, (place) => Effect.sync(() => state.set(place.keys.cron(plan.name), packValue(handled))))
+  }
+  // whatever is left of many ticks comes first
+  return nextTick(plan, ticks.length === TICKS_LIMIT ? handled : Math.max(handled, now))
+})
 
 /** Runs a schedule for ever. */
 export const runCron = (hub: Hub, model: Model, plan: Plan): Effect.Effect<never> => {

@@ -66,6 +66,9 @@ export class JobKeys {
   readonly changedBell: Uint8Array
   readonly revokedBell: Uint8Array
   readonly settings: Uint8Array
+  readonly #moves = new Map<string, Uint8Array>()
+  #lastId: Tuple.Element | undefined
+  #lastJob: Uint8Array | undefined
 
   /** Throws a `TupleError` when the type cannot be a key. */
   constructor(tenantPrefix: Uint8Array, type: Tuple.Element) {
@@ -96,8 +99,13 @@ export class JobKeys {
     return Result.getOrElse(Tuple.unpackResult(value), () => [])[0]
   }
 
+  /** What happens to a job asks for its key again and again. An id that its owner can change is not remembered. */
   job(id: Tuple.Element): Uint8Array {
-    return Tuple.pack([id], this.jobs)
+    if (this.#lastJob !== undefined && Object.is(id, this.#lastId)) return this.#lastJob
+    const key = Tuple.pack([id], this.jobs)
+    if (typeof id === "object") return key
+    this.#lastId = id
+    return this.#lastJob = key
   }
 
   piece(id: Tuple.Element, index: number): Uint8Array {
@@ -176,8 +184,13 @@ export class JobKeys {
 
   /** The counter of one change of state; `none` is no job at all. */
   move(from: State | "none", to: State | "none"): Uint8Array {
-    const group = from === "running" || to === "running" ? "run" : "rest"
-    return Tuple.pack([group, from, to], this.moves)
+    const name = `${from} ${to}`
+    let key = this.#moves.get(name)
+    if (key === undefined) {
+      const group = from === "running" || to === "running" ? "run" : "rest"
+      this.#moves.set(name, key = Tuple.pack([group, from, to], this.moves))
+    }
+    return key
   }
 
   cron(name: string): Uint8Array {

@@ -19,12 +19,13 @@ import type * as Fiber from "effect/Fiber"
 import * as Latch from "effect/Latch"
 import type { BackendError } from "../../BackendError.ts"
 import { Transaction } from "../../Transaction.ts"
+import * as Tuple from "../../Tuple.ts"
 import { transact } from "../transact.ts"
 import { render } from "./errors.ts"
 import type { Hub } from "./hub.ts"
 import { type Job, wasSettledHere } from "./job.ts"
 import { loadHeld, prefetch, renew } from "./lifecycle.ts"
-import { elementText, type Model, type Place } from "./model.ts"
+import type { Model, Place } from "./model.ts"
 import type { Row } from "./row.ts"
 import * as Settings from "./settings.ts"
 import { passedMillis } from "./time.ts"
@@ -62,6 +63,9 @@ export interface Held {
   isOver: boolean
 }
 
+/** What is done to a job that is still held. */
+type Renewal = (place: Place, held: Held, row: Row) => Effect.Effect<unknown>
+
 /** What a loop waits for: its time, or a lease that is older than those it knew of (3). */
 interface Alarm {
   readonly latch: Latch.Latch
@@ -71,7 +75,7 @@ interface Alarm {
 /** Short data lies in the row, which is written again; of long data only that of the next run is. */
 export const storedBytesOf = ({ body }: Row): number => body.bytes?.length ?? Math.max(0, body.nextBytes)
 
-export const idBytes = ({ job }: Held): number => ID_WRITES * elementText(job.id).length
+export const idBytes = ({ job }: Held): number => ID_WRITES * Tuple.pack([job.id]).length
 
 /** What one transaction renews or checks. */
 const partsOf = (all: ReadonlyArray<Held>): ReadonlyArray<ReadonlyArray<Held>> => {
@@ -185,7 +189,7 @@ export class Leases {
         this.#hub.tenant,
         Effect.flatMap(Transaction, (state) => Effect.map(state.get(this.#hub.keys.revokedBell, true), see))
       )
-      return Effect.tap(bell, () => this.#check(this.all.filter(({ isOver }) => !isOver), undefined))
+      return Effect.tap(bell, () => this.#check(this.all.filter(({ isOver }) => !isOver)))
     })
     const turn = Effect.andThen(this.#busy.await, Effect.flatMap(look, (seen) => this.#hub.revoked.changed(seen)))
     return Effect.forever(Effect.catchCause(turn, (cause) => this.pause("looking for revoked jobs", cause)))
@@ -215,36 +219,37 @@ export class Leases {
   }
 
   /** Reads jobs, and runs `renewal` on each, some in a transaction; tells of those that are somebody else's. */
-  #check(
+  #check(all: ReadonlyArray<Held>, renewal?: Renewal): Effect.Effect<void, BackendError> {
+    return Effect.gen(() => this.#checking(all, renewal))
+  }
+
+  *#checking(
     all: ReadonlyArray<Held>,
-    renewal: ((place: Place, held: Held, row: Row) => Effect.Effect<unknown>) | undefined
-  ): Effect.Effect<void, BackendError> {
-    return Effect.gen({ self: this }, function*() {
-      for (const part of partsOf(all)) {
-        let begunMillis = 0
-        const body = Effect.flatMap(Effect.zip(Transaction, passedMillis), ([state, now]) => {
-          begunMillis = now
-          const place: Place = { model: this.#model, state, keys: this.#hub.keys }
-          const looks = Effect.forEach(part, (held) =>
-            Effect.matchEffect(loadHeld(place, held.job.id, held.lock), {
-              onFailure: () => Effect.undefined,
-              onSuccess: (row) =>
-                renewal === undefined ? Effect.succeed(row) : Effect.as(renewal(place, held, row), row)
-            }))
-          const rows = prefetch(place, () => part.map((held) => held.job.id), true)
-          return Effect.zip(Effect.andThen(rows, looks), Settings.read(place), { concurrent: true })
-        })
-        const [rows, settings] = yield* transact(this.#hub.tenant, body)
-        this.setTimeout(settings.timeoutMillis)
-        for (const [index, held] of part.entries()) {
-          const row = rows[index]
-          if (row !== undefined) held.storedBytes = storedBytesOf(row)
-          else if (canBeLost(held)) this.#lost(held)
-          // one that is not ours any more has no lease, and is looked at again with the others
-          if (renewal !== undefined) held.signMillis = begunMillis
-        }
+    renewal: Renewal | undefined
+  ): Effect.fn.Return<void, BackendError> {
+    for (const part of partsOf(all)) {
+      let begunMillis = 0
+      const body = Effect.flatMap(Effect.zip(Transaction, passedMillis), ([state, now]) => {
+        begunMillis = now
+        const place: Place = { model: this.#model, state, keys: this.#hub.keys }
+        const looks = Effect.forEach(part, (held) =>
+          Effect.matchEffect(loadHeld(place, held.job.id, held.lock), {
+            onFailure: () => Effect.undefined,
+            onSuccess: (row) => renewal === undefined ? Effect.succeed(row) : Effect.as(renewal(place, held, row), row)
+          }))
+        const rows = prefetch(place, () => part.map((held) => held.job.id), true)
+        return Effect.zip(Effect.andThen(rows, looks), Settings.read(place), { concurrent: true })
+      })
+      const [rows, settings] = yield* transact(this.#hub.tenant, body)
+      this.setTimeout(settings.timeoutMillis)
+      for (const [index, held] of part.entries()) {
+        const row = rows[index]
+        if (row !== undefined) held.storedBytes = storedBytesOf(row)
+        else if (canBeLost(held)) this.#lost(held)
+        // one that is not ours any more has no lease, and is looked at again with the others
+        if (renewal !== undefined) held.signMillis = begunMillis
       }
-    })
+    }
   }
 
   /** Renews all leases (2). */

@@ -154,70 +154,77 @@ const isListed = ({ keys }: Place, state: State | undefined, id: Tuple.Element, 
   state === undefined || (state === "running" ? row.state === state : isEntryOf(keys, id, row, key))
 
 export const list = (model: Model, input?: ListOptions): Effect.Effect<Page<any>, InvalidOption, Transaction> =>
-  within(
-    model,
-    Effect.fnUntraced(function*(place: Place) {
-      const options = yield* optionsOf(model, input)
-      const problem = checkOptions(model, options)
-      if (problem !== undefined) return yield* problem
-      const limit = options.limit ?? PAGE_DEFAULT
-      const { keys, state } = place
-      const rows = yield* pageRows(place, options, limit)
-      const jobs: Array<Listed<any>> = []
-      let bytes = 0
-      let at = 0
-      for (; at < Math.min(limit, rows.length) && bytes < PAGE_BYTES_LIMIT; at++) {
-        const { id, key } = rows[at]!
-        const stored = id === undefined ? undefined : yield* state.get(keys.job(id), true)
-        const row = stored === undefined ? undefined : decode(stored)
-        if (id === undefined || row === undefined || !isListed(place, options.state, id, row, key)) continue
-        const { data } = yield* readData(state, keys, id, row)
-        bytes += data.length
-        jobs.push({
-          id,
-          state: row.state,
-          data: decodeData(model, id, data),
-          attempts: row.attempts,
-          priority: row.priority,
-          scheduledAt: row.scheduledAt,
-          addedAt: row.addedAt,
-          endedAt: row.state === "finished" || row.state === "dead" ? row.endedAt : undefined,
-          error: row.error,
-          isResubmitted: row.resubmit !== undefined
-        })
-      }
-      const last = rows[at - 1]
-      const next = at < rows.length && last !== undefined
-        ? Buffer.from(last.key.subarray(keys.prefix.length)).toString("hex")
-        : undefined
-      return { jobs, next }
-    })
-  )
+  within(model, (place) => listIn(place, input))
+
+const listIn = Effect.fnUntraced(
+  function*(place: Place, input: ListOptions | undefined): Effect.fn.Return<Page<any>, InvalidOption> {
+    const { model } = place
+    const options = yield* optionsOf(model, input)
+    const problem = checkOptions(model, options)
+    if (problem !== undefined) return yield* problem
+    const limit = options.limit ?? PAGE_DEFAULT
+    const { keys, state } = place
+    const rows = yield* pageRows(place, options, limit)
+    const jobs: Array<Listed<any>> = []
+    let bytes = 0
+    let at = 0
+    for (; at < Math.min(limit, rows.length) && bytes < PAGE_BYTES_LIMIT; at++) {
+      const { id, key } = rows[at]!
+      const stored = id === undefined ? undefined : yield* state.get(keys.job(id), true)
+      const row = stored === undefined ? undefined : decode(stored)
+      if (id === undefined || row === undefined || !isListed(place, options.state, id, row, key)) continue
+      const { data } = yield* readData(state, keys, id, row)
+      bytes += data.length
+      jobs.push({
+        id,
+        state: row.state,
+        data: decodeData(model, id, data),
+        attempts: row.attempts,
+        priority: row.priority,
+        scheduledAt: row.scheduledAt,
+        addedAt: row.addedAt,
+        endedAt: row.state === "finished" || row.state === "dead" ? row.endedAt : undefined,
+        error: row.error,
+        isResubmitted: row.resubmit !== undefined
+      })
+    }
+    const last = rows[at - 1]
+    const next = at < rows.length && last !== undefined
+      ? Buffer.from(last.key.subarray(keys.prefix.length)).toString("hex")
+      : undefined
+    return { jobs, next }
+  }
+)
+
+interface PurgeOptions {
+  readonly limit?: number | undefined
+}
 
 /** Removes the dead jobs that died first, a bounded number; succeeds with how many they were. */
 export const purgeDead = (
   model: Model,
-  input?: { readonly limit?: number | undefined }
-): Effect.Effect<number, InvalidOption, Transaction> =>
-  within(
-    model,
-    Effect.fnUntraced(function*(place: Place) {
-      const options = yield* optionsOf(model, input)
-      const problem = checkOptions(model, { limit: options.limit })
-      if (problem !== undefined) return yield* problem
-      const { keys, state } = place
-      const { begin, end } = keys.endedOf("dead")
-      const rows = yield* state.getRange(begin, end, { limit: options.limit ?? PAGE_LIMIT })
-      let count = 0
-      for (const entry of rows) {
-        const id = keys.lastOf(entry.key, keys.ended)
-        const row = id === undefined ? "unreadable" : yield* tryLoad(place, id)
-        if (id === undefined || row === "unreadable") continue
-        if (isEntryOf(keys, id, row, entry.key)) yield* removeJob(place, id, row!)
-        else yield* clearOrphan(place, entry.key, "dead")
-        count++
-        if (state.size > PURGE_BYTES_LIMIT) break
-      }
-      return count
-    })
-  )
+  input?: PurgeOptions
+): Effect.Effect<number, InvalidOption, Transaction> => within(model, (place) => purgeIn(place, input))
+
+const purgeIn = Effect.fnUntraced(
+  function*(place: Place, input: PurgeOptions | undefined): Effect.fn.Return<number, InvalidOption> {
+    const { model } = place
+    const options = yield* optionsOf(model, input)
+    const problem = checkOptions(model, { limit: options.limit })
+    if (problem !== undefined) return yield* problem
+    const { keys, state } = place
+    const { begin, end } = keys.endedOf("dead")
+    const rows = yield* state.getRange(begin, end, { limit: options.limit ?? PAGE_LIMIT })
+    let count = 0
+    for (const entry of rows) {
+      const id = keys.lastOf(entry.key, keys.ended)
+      const row = id === undefined ? "unreadable" : yield* tryLoad(place, id)
+      if (id === undefined || row === "unreadable") continue
+      if (isEntryOf(keys, id, row, entry.key)) yield* removeJob(place, id, row!)
+      else yield* clearOrphan(place, entry.key, "dead")
+      count++
+      if (state.size > PURGE_BYTES_LIMIT) break
+    }
+    return count
+  }
+)

@@ -137,8 +137,17 @@ export const optionsOf = <O extends object>(model: Model, options: O | undefined
     ? Effect.succeed(options ?? {} as O)
     : Effect.fail(new InvalidOption({ type: model.type, option: "options", problem: "must be an object" }))
 
-/** A string that two elements share when they are one key. */
-export const elementText = (element: Tuple.Element): string => Keys.toText(Tuple.pack([element]))
+/**
+ * A string that two elements share when they are one key. Most are strings or whole numbers, and need not be packed: the
+ * letter in front is none that a packed element begins with.
+ */
+export const elementText = (element: Tuple.Element): string => {
+  if (typeof element === "string") return `s${element}`
+  const isNumber = typeof element === "number" || typeof element === "bigint"
+  return isNumber && Number.isSafeInteger(Number(element)) && !Object.is(element, -0)
+    ? `n${element}`
+    : Keys.toText(Tuple.pack([element]))
+}
 
 /** A tenant's prefix, and a type: the keys are computed once. */
 const keysCache = new WeakMap<Uint8Array, Map<string, JobKeys>>()
@@ -149,8 +158,7 @@ export const keysOf = (tenantPrefix: Uint8Array, type: Tuple.Element): JobKeys =
     byType = new Map()
     keysCache.set(tenantPrefix, byType)
   }
-  // most types are strings, which are keys themselves; any other one begins with a character that no type's text has
-  const text = typeof type === "string" ? `s${type}` : elementText(type)
+  const text = elementText(type)
   let keys = byType.get(text)
   if (keys === undefined) {
     keys = new JobKeys(tenantPrefix, type)
@@ -230,6 +238,23 @@ export const decodeData = (
 /** No time is later than this: who waits until then waits for ever. */
 export const TIME_LIMIT_MILLIS = 8.64e15
 
+/** Follows a schedule for so many steps. */
+const replay = Effect.fnUntraced(function*(
+  schedule: Schedule.Schedule<unknown, unknown>,
+  attempts: number,
+  nowMillis: number,
+  failure: unknown
+) {
+  const step = yield* Schedule.toStep(schedule)
+  let delay = 0
+  let now = nowMillis
+  for (let i = 0; i < Math.min(attempts, REPLAY_LIMIT); i++) {
+    delay = Duration.toMillis((yield* step(now, failure))[1])
+    now += delay
+  }
+  return nowMillis + delay <= TIME_LIMIT_MILLIS ? Math.ceil(delay) : undefined
+})
+
 /**
  * How long a job waits after so many attempts, or `undefined` when its schedule has ended: also by a mistake of its
  * author, or by a wait beyond all times. Only the count is stored, so the schedule is followed from its start: any
@@ -242,18 +267,8 @@ export const retryDelay = (
   failure: unknown
 ): Effect.Effect<number | undefined> => {
   if (attempts >= model.maxAttempts) return Effect.undefined
-  const followed = Effect.gen(function*() {
-    const step = yield* Schedule.toStep(model.retry)
-    let delay = 0
-    let now = nowMillis
-    for (let i = 0; i < Math.min(attempts, REPLAY_LIMIT); i++) {
-      delay = Duration.toMillis((yield* step(now, failure))[1])
-      now += delay
-    }
-    return nowMillis + delay <= TIME_LIMIT_MILLIS ? Math.ceil(delay) : undefined
-  })
   // a schedule that has ended says so as a failure
-  return Effect.catchCause(followed, (cause) =>
+  return Effect.catchCause(replay(model.retry, attempts, nowMillis, failure), (cause) =>
     Cause.hasDies(cause)
       ? Effect.as(
         Effect.logError(

@@ -24,6 +24,7 @@ import { Transaction } from "../../Transaction.ts"
 import * as Tuple from "../../Tuple.ts"
 import * as Keys from "../keys.ts"
 import { transact } from "../transact.ts"
+import type { TransactionState } from "../transactionState.ts"
 import type { Seen } from "./bell.ts"
 import { render } from "./errors.ts"
 import type { Hub } from "./hub.ts"
@@ -70,28 +71,31 @@ interface Look {
 
 const look = (hub: Hub): Effect.Effect<Look, BackendError> =>
   Effect.suspend(() => {
-    const { changed, followed: model, keys } = hub
-    const see = changed.see()
-    const finished = keys.endedOf("finished")
-    const body = Effect.flatMap(Transaction, (state) =>
-      Effect.gen(function*() {
-        const bell = yield* state.get(keys.changedBell, true)
-        const { timeoutMillis } = yield* Settings.read({ model, state, keys })
-        const end = Tuple.strinc(keys.activity)
-        const [newest] = yield* state.getRange(keys.activity, end, { limit: 1, reverse: true, snapshot: true })
-        const [oldest] = model.retentionMillis === Infinity
-          ? []
-          : yield* state.getRange(finished.begin, finished.end, { limit: 1, snapshot: true })
-        return {
-          model,
-          timeoutMillis,
-          stamp: newest?.key.slice(keys.activity.length),
-          removalAt: oldest === undefined ? Infinity : keys.endedAt(oldest.key) + model.retentionMillis,
-          seen: see(bell)
-        }
-      }))
-    return transact(hub.tenant, body)
+    const see = hub.changed.see()
+    return transact(hub.tenant, Effect.flatMap(Transaction, (state) => lookIn(state, hub, see)))
   })
+
+const lookIn = Effect.fnUntraced(function*(
+  state: TransactionState,
+  { followed: model, keys }: Hub,
+  see: (bell: Uint8Array | undefined) => Seen
+): Effect.fn.Return<Look> {
+  const finished = keys.endedOf("finished")
+  const bell = yield* state.get(keys.changedBell, true)
+  const { timeoutMillis } = yield* Settings.read({ model, state, keys })
+  const end = Tuple.strinc(keys.activity)
+  const [newest] = yield* state.getRange(keys.activity, end, { limit: 1, reverse: true, snapshot: true })
+  const [oldest] = model.retentionMillis === Infinity
+    ? []
+    : yield* state.getRange(finished.begin, finished.end, { limit: 1, snapshot: true })
+  return {
+    model,
+    timeoutMillis,
+    stamp: newest?.key.slice(keys.activity.length),
+    removalAt: oldest === undefined ? Infinity : keys.endedAt(oldest.key) + model.retentionMillis,
+    seen: see(bell)
+  }
+})
 
 interface Passed {
   /** Rows that are gone from the range. */
@@ -109,60 +113,74 @@ const idsOf = (entries: ReadonlyArray<{ readonly id: Tuple.Element | undefined }
   entries.flatMap(({ id }) => id === undefined ? [] : [id])
 
 const expirePass = (hub: Hub, upTo: Uint8Array): Pass => (place, limit, skip) =>
-  Effect.gen(function*() {
-    const { keys, model, state } = place
-    const end = Keys.next(keys.activityEntry(upTo))
-    const rows = yield* state.getRange(keys.activity, end, { limit: skip + limit, snapshot: true })
-    const entries = rows.slice(skip).map((entry) => ({ ...entry, id: keys.unpackId(entry.value) }))
-    yield* prefetch(place, () => idsOf(entries), true)
-    let done = 0
-    let left = 0
-    for (const { id, ...entry } of entries) {
-      const row = id === undefined ? "unreadable" : yield* tryLoad(place, id)
-      if (id === undefined || row === "unreadable") {
-        if (id !== undefined) yield* hub.tellUnreadable(id)
-        left++
-        continue
-      }
-      const stamp = entry.key.subarray(entry.key.length - STAMP_BYTES)
-      const stored = touchedOf(state).storedEntry(keys, id)
-      if (row?.state === "running" && stored !== undefined && Tuple.equalsBytes(stored, stamp)) {
-        const silent = new Error(`job ${render(id)}: its holder gave no sign of life`)
-        const delay = yield* retryDelay(model, row.attempts, state.timeMillis, silent)
-        yield* expire(place, id, row, delay !== undefined)
-      } else state.clear(entry.key)
-      done++
-      if (state.size > PASS_BYTES_LIMIT) break
-    }
-    return { done, left }
-  })
+  expireSome(hub, upTo, place, limit, skip)
 
-const retentionPass = (hub: Hub): Pass => (place, limit, skip) =>
-  Effect.gen(function*() {
-    const { keys, model, state } = place
-    const upTo = Math.floor(state.timeMillis - model.retentionMillis)
-    if (!Number.isSafeInteger(upTo)) return NOTHING
-    const { begin } = keys.endedOf("finished")
-    const end = keys.endedBefore("finished", upTo)
-    const rows = yield* state.getRange(begin, end, { limit: skip + limit, snapshot: true })
-    const entries = rows.slice(skip).map((entry) => ({ ...entry, id: keys.lastOf(entry.key, keys.ended) }))
-    yield* prefetch(place, () => idsOf(entries), false)
-    let done = 0
-    let left = 0
-    for (const { id, ...entry } of entries) {
-      const row = id === undefined ? "unreadable" : yield* tryLoad(place, id)
-      if (id === undefined || row === "unreadable") {
-        if (id !== undefined) yield* hub.tellUnreadable(id)
-        left++
-        continue
-      }
-      if (isEntryOf(keys, id, row, entry.key)) yield* removeJob(place, id, row!)
-      else yield* clearOrphan(place, entry.key, "finished")
-      done++
-      if (state.size > PASS_BYTES_LIMIT) break
+const expireSome = Effect.fnUntraced(function*(
+  hub: Hub,
+  upTo: Uint8Array,
+  place: Place,
+  limit: number,
+  skip: number
+): Effect.fn.Return<Passed> {
+  const { keys, model, state } = place
+  const end = Keys.next(keys.activityEntry(upTo))
+  const rows = yield* state.getRange(keys.activity, end, { limit: skip + limit, snapshot: true })
+  const entries = rows.slice(skip).map((entry) => ({ ...entry, id: keys.unpackId(entry.value) }))
+  yield* prefetch(place, () => idsOf(entries), true)
+  let done = 0
+  let left = 0
+  for (const { id, ...entry } of entries) {
+    const row = id === undefined ? "unreadable" : yield* tryLoad(place, id)
+    if (id === undefined || row === "unreadable") {
+      if (id !== undefined) yield* hub.tellUnreadable(id)
+      left++
+      continue
     }
-    return { done, left }
-  })
+    const stamp = entry.key.subarray(entry.key.length - STAMP_BYTES)
+    const stored = touchedOf(state).storedEntry(keys, id)
+    if (row?.state === "running" && stored !== undefined && Tuple.equalsBytes(stored, stamp)) {
+      const silent = new Error(`job ${render(id)}: its holder gave no sign of life`)
+      const delay = yield* retryDelay(model, row.attempts, state.timeMillis, silent)
+      yield* expire(place, id, row, delay !== undefined)
+    } else state.clear(entry.key)
+    done++
+    if (state.size > PASS_BYTES_LIMIT) break
+  }
+  return { done, left }
+})
+
+const retentionPass = (hub: Hub): Pass => (place, limit, skip) => removeSome(hub, place, limit, skip)
+
+const removeSome = Effect.fnUntraced(function*(
+  hub: Hub,
+  place: Place,
+  limit: number,
+  skip: number
+): Effect.fn.Return<Passed> {
+  const { keys, model, state } = place
+  const upTo = Math.floor(state.timeMillis - model.retentionMillis)
+  if (!Number.isSafeInteger(upTo)) return NOTHING
+  const { begin } = keys.endedOf("finished")
+  const end = keys.endedBefore("finished", upTo)
+  const rows = yield* state.getRange(begin, end, { limit: skip + limit, snapshot: true })
+  const entries = rows.slice(skip).map((entry) => ({ ...entry, id: keys.lastOf(entry.key, keys.ended) }))
+  yield* prefetch(place, () => idsOf(entries), false)
+  let done = 0
+  let left = 0
+  for (const { id, ...entry } of entries) {
+    const row = id === undefined ? "unreadable" : yield* tryLoad(place, id)
+    if (id === undefined || row === "unreadable") {
+      if (id !== undefined) yield* hub.tellUnreadable(id)
+      left++
+      continue
+    }
+    if (isEntryOf(keys, id, row, entry.key)) yield* removeJob(place, id, row!)
+    else yield* clearOrphan(place, entry.key, "finished")
+    done++
+    if (state.size > PASS_BYTES_LIMIT) break
+  }
+  return { done, left }
+})
 
 /** Repeats a pass until it finds nothing (3). A row that always fails is passed over, so that others are not held up. */
 const sweep = Effect.fnUntraced(function*(hub: Hub, model: Model, pass: Pass) {

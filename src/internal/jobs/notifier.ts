@@ -170,43 +170,42 @@ class Notifier {
 
   /** One pass (1, 2). */
   get #look(): Effect.Effect<Seen, BackendError> {
-    const pass = Effect.gen({ self: this }, function*() {
-      this.isPassing = true
-      this.passes++
-      let ids: Array<Tuple.Element> = []
-      let at = 0
-      const see = this.#hub.changed.see()
-      let seen = see(undefined)
-      do {
-        const first = at === 0
-        const from = at
-        const body = Effect.flatMap(Transaction, (state) =>
-          Effect.gen({ self: this }, function*() {
-            if (first) {
-              seen = see(yield* state.get(this.#hub.keys.changedBell, true))
-              ids = Array.from(this.#watchers.values(), ([watcher]) => watcher!.id)
-            }
-            const part = ids.slice(from, from + PASS_JOBS_LIMIT)
-            return yield* Effect.forEach(
-              part,
-              (id) => Effect.map(snapshotOf(this.#hub, state, id, this.#known(id)), (snapshot) => ({ id, snapshot })),
-              { concurrency: "unbounded" }
-            )
-          }))
-        for (const { id, snapshot } of yield* transact(this.#hub.tenant, body)) {
-          // of what cannot be read there is no news
-          if (snapshot !== undefined) this.#tell(id, snapshot)
-        }
-        at += PASS_JOBS_LIMIT
-      } while (at < ids.length)
-      return seen
-    })
     return Effect.ensuring(
-      pass,
+      Effect.gen(() => this.#pass()),
       Effect.sync(() => {
         this.isPassing = false
       })
     )
+  }
+
+  *#pass(): Effect.fn.Return<Seen, BackendError> {
+    this.isPassing = true
+    this.passes++
+    let ids: Array<Tuple.Element> = []
+    let at = 0
+    const see = this.#hub.changed.see()
+    let seen = see(undefined)
+    do {
+      const part = (state: TransactionState) =>
+        Effect.forEach(
+          ids.slice(at, at + PASS_JOBS_LIMIT),
+          (id) => Effect.map(snapshotOf(this.#hub, state, id, this.#known(id)), (snapshot) => ({ id, snapshot })),
+          { concurrency: "unbounded" }
+        )
+      const first = (state: TransactionState) =>
+        Effect.flatMap(state.get(this.#hub.keys.changedBell, true), (bell) => {
+          seen = see(bell)
+          ids = Array.from(this.#watchers.values(), ([watcher]) => watcher!.id)
+          return part(state)
+        })
+      const body = Effect.flatMap(Transaction, at === 0 ? first : part)
+      for (const { id, snapshot } of yield* transact(this.#hub.tenant, body)) {
+        // of what cannot be read there is no news
+        if (snapshot !== undefined) this.#tell(id, snapshot)
+      }
+      at += PASS_JOBS_LIMIT
+    } while (at < ids.length)
+    return seen
   }
 
   /** What all subscribers of a job know of it already. */
@@ -251,28 +250,27 @@ export const unsubscribe = (hub: Hub, watcher: Watcher): Effect.Effect<void> =>
   })
 
 /** Subscribes to a job that exists, for as long as the scope is open. */
-export const subscribe = (
+export const subscribe = Effect.fnUntraced(function*(
   hub: Hub,
   model: Model,
   id: Tuple.Element
-): Effect.Effect<Watcher, InvalidId | JobNotFound | BackendError, Scope.Scope> =>
-  Effect.gen(function*() {
-    yield* checkId(model, id)
-    const notifier = yield* notifierOf(hub)
-    const watcher = new Watcher(model, id)
-    yield* Effect.acquireRelease(
-      Effect.sync(() => notifier.add(watcher)),
-      () => unsubscribe(hub, watcher)
-    )
-    const passesBefore = notifier.isPassing ? -1 : notifier.passes
-    const body = Effect.flatMap(Transaction, (state) => snapshotOf(hub, state, id))
-    const snapshot = yield* transact(hub.tenant, body)
-    if (snapshot === undefined) return yield* Effect.die(unreadable(model.type, id))
-    if (snapshot === GONE) {
-      yield* unsubscribe(hub, watcher)
-      return yield* new JobNotFound({ type: model.type, id })
-    }
-    watcher.begin(notifier.passes, snapshot)
-    if (notifier.passes !== passesBefore) notifier.again()
-    return watcher
-  })
+): Effect.fn.Return<Watcher, InvalidId | JobNotFound | BackendError, Scope.Scope> {
+  yield* checkId(model, id)
+  const notifier = yield* notifierOf(hub)
+  const watcher = new Watcher(model, id)
+  yield* Effect.acquireRelease(
+    Effect.sync(() => notifier.add(watcher)),
+    () => unsubscribe(hub, watcher)
+  )
+  const passesBefore = notifier.isPassing ? -1 : notifier.passes
+  const body = Effect.flatMap(Transaction, (state) => snapshotOf(hub, state, id))
+  const snapshot = yield* transact(hub.tenant, body)
+  if (snapshot === undefined) return yield* Effect.die(unreadable(model.type, id))
+  if (snapshot === GONE) {
+    yield* unsubscribe(hub, watcher)
+    return yield* new JobNotFound({ type: model.type, id })
+  }
+  watcher.begin(notifier.passes, snapshot)
+  if (notifier.passes !== passesBefore) notifier.again()
+  return watcher
+})

@@ -153,35 +153,46 @@ const found = (place: Place, id: Tuple.Element): Effect.Effect<Row, InvalidId | 
 
 /** Removes a job, also one whose row is damaged: nobody could get rid of it otherwise. */
 export const remove = (model: Model, id: Tuple.Element): Effect.Effect<void, BadInput | JobNotFound, Transaction> =>
-  within(
-    model,
-    Effect.fnUntraced(function*(place: Place) {
-      yield* checkId(model, id)
-      const row = yield* Lifecycle.tryLoad(place, id)
-      if (row === undefined) return yield* new JobNotFound({ type: model.type, id })
-      if (row !== "unreadable") return yield* Lifecycle.removeJob(place, id, row)
-      const bytes = yield* place.state.get(place.keys.job(id))
-      const isGone = yield* Lifecycle.removeDamaged(place, id, bytes!)
-      if (!isGone) return yield* Effect.die(unreadable(model.type, id))
-    })
-  )
+  within(model, (place) => removeFrom(place, id))
+
+const removeFrom = Effect.fnUntraced(function*(
+  place: Place,
+  id: Tuple.Element
+): Effect.fn.Return<void, BadInput | JobNotFound> {
+  yield* checkId(place.model, id)
+  const row = yield* Lifecycle.tryLoad(place, id)
+  if (row === undefined) return yield* new JobNotFound({ type: place.model.type, id })
+  if (row !== "unreadable") return yield* Lifecycle.removeJob(place, id, row)
+  const bytes = yield* place.state.get(place.keys.job(id))
+  const isGone = yield* Lifecycle.removeDamaged(place, id, bytes!)
+  if (!isGone) return yield* Effect.die(unreadable(place.model.type, id))
+})
+
+interface ResubmitOptions {
+  readonly scheduledAt?: DateTime.DateTime.Input | undefined
+  readonly data?: unknown
+}
 
 export const resubmit = (
   model: Model,
   id: Tuple.Element,
-  input?: { readonly scheduledAt?: DateTime.DateTime.Input | undefined; readonly data?: unknown }
+  input?: ResubmitOptions
 ): Effect.Effect<State, BadInput | JobNotFound | InvalidData | JobTooLarge, Transaction> =>
-  within(
-    model,
-    Effect.fnUntraced(function*(place: Place) {
-      const options = yield* optionsOf(model, input)
-      yield* checkId(model, id)
-      const scheduledAt = yield* timeOf(model, "scheduledAt", options.scheduledAt)
-      const data = options.data === undefined ? undefined : yield* encodeData(model, id, options.data)
-      const row = yield* found(place, id)
-      return (yield* Lifecycle.askAgain(place, id, row, { scheduledAt, data })).state
-    })
-  )
+  within(model, (place) => resubmitIn(place, id, input))
+
+const resubmitIn = Effect.fnUntraced(function*(
+  place: Place,
+  id: Tuple.Element,
+  input: ResubmitOptions | undefined
+): Effect.fn.Return<State, BadInput | JobNotFound | InvalidData | JobTooLarge> {
+  const { model } = place
+  const options = yield* optionsOf(model, input)
+  yield* checkId(model, id)
+  const scheduledAt = yield* timeOf(model, "scheduledAt", options.scheduledAt)
+  const data = options.data === undefined ? undefined : yield* encodeData(model, id, options.data)
+  const row = yield* found(place, id)
+  return (yield* Lifecycle.askAgain(place, id, row, { scheduledAt, data })).state
+})
 
 /** A dead job is pending again, its attempts back to 0. */
 export const requeueDead = (
@@ -249,25 +260,32 @@ export const update = (
   data?: unknown
 ): Effect.Effect<Job<any>, HolderError, Transaction> =>
   held(model, job, (place, row, lock) =>
-    Effect.gen(function*() {
-      const bytes = yield* encodeOptional(model, job.id, data)
-      const after = yield* Lifecycle.renew(place, job.id, row, bytes)
-      return makeJob(model.type, job.id, lock, after, data === undefined ? job.data : data)
-    }))
+    Effect.map(
+      Effect.flatMap(encodeOptional(model, job.id, data), (bytes) => Lifecycle.renew(place, job.id, row, bytes)),
+      (after) => makeJob(model.type, job.id, lock, after, data === undefined ? job.data : data)
+    ))
 
 export const updateProgress = (
   model: Model,
   job: Job<unknown>,
   change: (data: any) => unknown
 ): Effect.Effect<Job<any>, HolderError | UnreadableData, Transaction> =>
-  held(model, job, (place, row, lock) =>
-    Effect.gen(function*() {
-      if (typeof change !== "function") return yield* invalid(model, "change", "must be a function")
-      const data = change(yield* readDecoded(place, job.id, row))
-      const bytes = yield* encodeData(model, job.id, data)
-      const after = yield* Lifecycle.renew(place, job.id, row, bytes)
-      return makeJob(model.type, job.id, lock, after, data)
-    }))
+  held(model, job, (place, row, lock) => changeData(place, job, row, lock, change))
+
+const changeData = Effect.fnUntraced(function*(
+  place: Place,
+  job: Job<unknown>,
+  row: Row,
+  lock: Uint8Array,
+  change: (data: any) => unknown
+): Effect.fn.Return<Job<any>, HolderError | UnreadableData> {
+  const { model } = place
+  if (typeof change !== "function") return yield* invalid(model, "change", "must be a function")
+  const data = change(yield* readDecoded(place, job.id, row))
+  const bytes = yield* encodeData(model, job.id, data)
+  const after = yield* Lifecycle.renew(place, job.id, row, bytes)
+  return makeJob(model.type, job.id, lock, after, data)
+})
 
 export const finish = (
   model: Model,
@@ -285,14 +303,22 @@ export const resubmitJob = (
   job: Job<unknown>,
   input?: { readonly scheduledAt?: DateTime.DateTime.Input | undefined }
 ): Effect.Effect<Job<any>, Halt | InvalidOption, Transaction> =>
-  held(model, job, (place, row, lock) =>
-    Effect.gen(function*() {
-      const options = yield* optionsOf(model, input)
-      const scheduledAt = yield* timeOf(model, "scheduledAt", options.scheduledAt)
-      const renewed = yield* Lifecycle.renew(place, job.id, row, undefined)
-      const after = yield* Lifecycle.askAgain(place, job.id, renewed, { scheduledAt, data: undefined })
-      return makeJob(model.type, job.id, lock, after, job.data)
-    }))
+  held(model, job, (place, row, lock) => resubmitHeld(place, job, row, lock, input))
+
+const resubmitHeld = Effect.fnUntraced(function*(
+  place: Place,
+  job: Job<unknown>,
+  row: Row,
+  lock: Uint8Array,
+  input: Pick<ResubmitOptions, "scheduledAt"> | undefined
+): Effect.fn.Return<Job<any>, InvalidOption> {
+  const { model } = place
+  const options = yield* optionsOf(model, input)
+  const scheduledAt = yield* timeOf(model, "scheduledAt", options.scheduledAt)
+  const renewed = yield* Lifecycle.renew(place, job.id, row, undefined)
+  const after = yield* Lifecycle.askAgain(place, job.id, renewed, { scheduledAt, data: undefined })
+  return makeJob(model.type, job.id, lock, after, job.data)
+})
 
 export const isResubmitted = (
   model: Model,

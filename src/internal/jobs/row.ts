@@ -6,7 +6,7 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Tuple from "../../Tuple.ts"
-import { packValue, unpackValue } from "../codec.ts"
+import { packValue, unpackOwn } from "../codec.ts"
 import * as Keys from "../keys.ts"
 import { PIECE_BYTES } from "../limits.ts"
 import type { TransactionState } from "../transactionState.ts"
@@ -129,7 +129,7 @@ const keyOf = (packed: Uint8Array): Tuple.Element | undefined => {
 
 /** A row, or `undefined` for bytes that this version did not write: a fault of the store, or a newer version's. */
 export const decode = (bytes: Uint8Array): Row | undefined => {
-  const unpacked = unpackValue(bytes)
+  const unpacked = unpackOwn(bytes)
   const fields = Result.isSuccess(unpacked) ? unpacked.success : undefined
   if (!isRow(fields)) return undefined
   return {
@@ -157,7 +157,7 @@ export interface Remains {
 }
 
 export const remainsOf = (bytes: Uint8Array): Remains => {
-  const unpacked = unpackValue(bytes)
+  const unpacked = unpackOwn(bytes)
   const fields = Result.isSuccess(unpacked) && Array.isArray(unpacked.success) ? unpacked.success : []
   const key: unknown = fields[KEY_FIELD]
   return {

@@ -30,16 +30,18 @@ const USER_VERSION_POSITION = 10
 export class Touched {
   readonly #state: TransactionState
   #seqs = new Map<string, Seq>()
-  #bells = new Map<string, Uint8Array>()
+  #bells = new Set<Uint8Array>()
 
   constructor(state: TransactionState) {
     this.#state = state
     state.beforeCommit.push(() => this.#write())
     state.participate(() => {
-      const [seqs, bells] = [new Map(this.#seqs), new Map(this.#bells)]
+      // most try no more than once, and touch nothing before
+      const seqs = this.#seqs.size === 0 ? undefined : new Map(this.#seqs)
+      const bells = this.#bells.size === 0 ? undefined : new Set(this.#bells)
       return () => {
-        this.#seqs = seqs
-        this.#bells = bells
+        this.#seqs = new Map(seqs)
+        this.#bells = new Set(bells)
       }
     })
   }
@@ -68,7 +70,7 @@ export class Touched {
   }
 
   ring(bell: Uint8Array): void {
-    this.#bells.set(Keys.toText(bell), bell)
+    this.#bells.add(bell)
   }
 
   #write(): void {
@@ -82,12 +84,12 @@ export class Touched {
         continue
       }
       const stamp = new Uint8Array(STAMP_BYTES).fill(0xff, 0, USER_VERSION_POSITION)
-      new DataView(stamp.buffer).setUint16(USER_VERSION_POSITION, state.nextUserVersion() & 0xffff)
+      Keys.writeUint16(stamp, USER_VERSION_POSITION, state.nextUserVersion())
       const entry = seq.keys.activityEntry(stamp)
       state.setVersionstampedKey(entry, seq.keys.activity.length, seq.keys.packId(seq.id))
       state.setVersionstampedValue(seq.keys.seq(seq.id), stamp, 0)
     }
-    for (const bell of this.#bells.values()) {
+    for (const bell of this.#bells) {
       state.add(bell, Counters.PLUS_ONE)
       signalKey(state.target, state, bell)
     }

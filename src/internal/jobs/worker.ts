@@ -284,6 +284,7 @@ export class Worker<E> {
         // the place of one that was lost, or given up on, was free before
         if (!held.isOver) this.#active--
         this.#end(held, this.#outcomeOf(held, exit))
+        held.fiber = undefined
         this.#startNext()
       })
     }

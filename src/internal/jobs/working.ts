@@ -8,9 +8,10 @@ import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import type { BackendError } from "../../BackendError.ts"
 import type { Tenant } from "../../Tenant.ts"
+import { traced } from "../tracing.ts"
 import { transact } from "../transact.ts"
 import { type Halt, type InvalidData, InvalidOption, type JobTooLarge, render, type UnreadableData } from "./errors.ts"
-import { hubOf } from "./hub.ts"
+import { type Hub, hubOf } from "./hub.ts"
 import type { Job } from "./job.ts"
 import { isCount, millisOf, type Model, optionsOf } from "./model.ts"
 import { startMonitor } from "./monitor.ts"
@@ -60,6 +61,23 @@ export interface HandlerContext<in out A> {
   ) => Effect.Effect<void, Halt | InvalidOption | InvalidData | JobTooLarge | UnreadableData | BackendError>
 }
 
+/** A class: a getter in an object's literal would cost each run a hidden class of its own, which is collected late. */
+class RunContext<A> implements HandlerContext<A> {
+  readonly update: HandlerContext<A>["update"]
+  readonly updateProgress: HandlerContext<A>["updateProgress"]
+  readonly #signal: () => AbortSignal
+
+  constructor({ tenant }: Hub, model: Model, job: Job<A>, signal: () => AbortSignal) {
+    this.#signal = signal
+    this.update = (data) => Effect.asVoid(transact(tenant, update(model, job, data)))
+    this.updateProgress = (change) => Effect.asVoid(transact(tenant, updateProgress(model, job, change)))
+  }
+
+  get signal(): AbortSignal {
+    return this.#signal()
+  }
+}
+
 interface Checked {
   readonly model: Model
   readonly concurrency: number
@@ -95,26 +113,18 @@ export const workerLayer = <A, E, R>(
     const own = checked.model
     const hub = yield* hubOf(own)
     const services = yield* Effect.context<Exclude<R, Scope.Scope>>()
+    const jobType = render(own.type)
     const run = (job: Job<A>, signal: () => AbortSignal) => {
-      const context: HandlerContext<A> = {
-        get signal() {
-          return signal()
-        },
-        update: (data) => Effect.asVoid(transact(hub.tenant, update(own, job, data))),
-        updateProgress: (change) => Effect.asVoid(transact(hub.tenant, updateProgress(own, job, change)))
-      }
+      const context = new RunContext(hub, own, job, signal)
       // a handler may use a scope: it is the run's own
       const scoped = Effect.scoped(Effect.suspend(() => handler(job, context))) as Effect.Effect<
         A | void,
         E,
         Exclude<R, Scope.Scope>
       >
-      return Effect.provideContext(scoped, services).pipe(
-        Effect.annotateLogs({ job: render(job.id), jobType: render(job.type) }),
-        Effect.withSpan("Jobs/run", {
-          attributes: { type: render(job.type), id: render(job.id), attempt: job.attempt }
-        }, { captureStackTrace: false })
-      )
+      const id = render(job.id)
+      const logged = Effect.annotateLogs(Effect.provideContext(scoped, services), { job: id, jobType })
+      return traced(logged, "Jobs/run", () => ({ attributes: { type: jobType, id, attempt: job.attempt } }))
     }
     const worker = new Worker(hub, own, run, checked.concurrency, yield* Effect.context<never>())
     hub.follow(model)

@@ -32,15 +32,15 @@ const itemOf = (whole: Pieces.Whole): Item => {
   const isItem = bytes.length >= HEADER_BYTES
   return {
     ...whole,
-    attempts: isItem ? new DataView(bytes.buffer, bytes.byteOffset).getUint32(0) : 0,
+    attempts: isItem ? Keys.readUint32(bytes, 0) : 0,
     message: isItem ? bytes.subarray(HEADER_BYTES) : bytes
   }
 }
 
 /** Adds a message at the end, with the attempts that it has behind it. */
 export const push = (state: TransactionState, keys: QueueKeys, message: Uint8Array, attempts = 0): void => {
-  const bytes = new Uint8Array(HEADER_BYTES + message.length)
-  new DataView(bytes.buffer).setUint32(0, attempts)
+  const bytes = Keys.reserve(HEADER_BYTES + message.length)
+  Keys.writeUint32(bytes, 0, attempts)
   bytes.set(message, HEADER_BYTES)
   Pieces.append(state, keys.items, bytes)
   state.add(keys.push, Counters.PLUS_ONE)
@@ -107,10 +107,10 @@ export const charge = (state: TransactionState, item: Item): Effect.Effect<boole
     if (value === undefined || (expected !== undefined && value.length !== expected)) return false
     // bytes that nobody pushed have no room for a header, and must be countable too
     const hasHeader = value.length >= HEADER_BYTES
-    if (hasHeader && new DataView(value.buffer, value.byteOffset).getUint32(0) !== item.attempts) return false
+    if (hasHeader && Keys.readUint32(value, 0) !== item.attempts) return false
     const message = hasHeader ? value.subarray(HEADER_BYTES) : value
-    const charged = new Uint8Array(HEADER_BYTES + message.length)
-    new DataView(charged.buffer).setUint32(0, Math.min(ATTEMPTS_LIMIT, item.attempts + 1))
+    const charged = Keys.reserve(HEADER_BYTES + message.length)
+    Keys.writeUint32(charged, 0, Math.min(ATTEMPTS_LIMIT, item.attempts + 1))
     charged.set(message, HEADER_BYTES)
     state.set(key, charged)
     return true

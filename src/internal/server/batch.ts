@@ -65,26 +65,25 @@ export interface Pace extends Held {
 }
 
 /** The body of a batch. */
-export const batchBody = (
+export const batchBody = Effect.fnUntraced(function*(
   server: Server,
   pace: Pace
-): Effect.Effect<Batch, Crash | Unreadable, Transaction> =>
-  Effect.gen(function*() {
-    const state = yield* Transaction
-    const [bytes, peeked] = yield* Effect.all([
-      state.get(server.keys.head),
-      Queue.peek(state, server.keys, pace.limit)
-    ], { concurrency: "unbounded" })
-    if (bytes === undefined) return { _tag: "Gone" }
-    if (state.timeMillis - pace.measuredMillis >= MEASURE_MILLIS) yield* measure(server, state, pace)
-    const head = yield* Effect.mapError(headOf(bytes), (error) => new Unreadable(error))
-    const held = head.lock !== undefined || head.fenced.length > 0 ? yield* watchLocks(server, state, pace, head) : 0
-    if (typeof held !== "number") return held
-    if (peeked.length === 0) {
-      return { _tag: "Idle", watch: watchKey(state, server.keys.push), dueMillis: held || Infinity }
-    }
-    return yield* runItems(server, state, pace, head, untilFailed(peeked))
-  })
+): Effect.fn.Return<Batch, Crash | Unreadable, Transaction> {
+  const state = yield* Transaction
+  const [bytes, peeked] = yield* Effect.all([
+    state.get(server.keys.head),
+    Queue.peek(state, server.keys, pace.limit)
+  ], { concurrency: "unbounded" })
+  if (bytes === undefined) return { _tag: "Gone" }
+  if (state.timeMillis - pace.measuredMillis >= MEASURE_MILLIS) yield* measure(server, state, pace)
+  const head = yield* Effect.mapError(headOf(bytes), (error) => new Unreadable(error))
+  const held = head.lock !== undefined || head.fenced.length > 0 ? yield* watchLocks(server, state, pace, head) : 0
+  if (typeof held !== "number") return held
+  if (peeked.length === 0) {
+    return { _tag: "Idle", watch: watchKey(state, server.keys.push), dueMillis: held || Infinity }
+  }
+  return yield* runItems(server, state, pace, head, untilFailed(peeked))
+})
 
 /** Measures the queue's length. */
 const measure = (server: Server, state: TransactionState, pace: Pace): Effect.Effect<void> =>
@@ -143,63 +142,62 @@ const untilFailed = (items: ReadonlyArray<Queue.Item>): ReadonlyArray<Queue.Item
   return at === -1 ? items : items.slice(0, Math.max(1, at))
 }
 
-const runItems = (
+const runItems = Effect.fnUntraced(function*(
   server: Server,
   state: TransactionState,
   pace: Pace,
   head: Head,
   items: ReadonlyArray<Queue.Item>
-): Effect.Effect<Batch, Crash | Unreadable, Transaction> =>
-  Effect.gen(function*() {
-    const logs = yield* holdLogs
-    const runner = yield* PureRunner.make(server.definition.name, state, logs)
-    pace.seen = items
-    pace.logs = logs
-    const loaded = yield* Effect.mapError(loadState(server, head), (error) => new Unreadable(error))
-    const decoded: Array<Result.Result<Envelopes.Envelope, string>> = []
-    // once each, and only those that the batch comes to: it may end at its first message
-    const envelopeOf = (index: number) => decoded[index] ??= Envelopes.decode(items[index]!.message)
-    yield* state.prefetch(() => waitingKeys(server, items.length, envelopeOf))
-    const actions: Array<ReadonlyArray<ActionRequest>> = []
-    const outcomes: Array<Handled["outcome"]> = []
-    let current = loaded.state
-    let taken = 0
-    let last: { readonly handled: Handled; readonly item: Queue.Item; readonly input: Acquired["input"] } | undefined
-    for (const [index, item] of items.entries()) {
-      pace.at = index
-      const { handled, input } = yield* Effect.catchDefect(
-        runItem(server, state, runner, logs, envelopeOf(index), item, index, current),
-        (defect) => Effect.fail(new Crash("message", Cause.die(defect), logs, index))
-      )
-      taken++
-      current = handled.state
-      actions.push(handled.actions)
-      outcomes.push(handled.outcome)
-      if (handled.stopped || handled.locks) {
-        last = { handled, item, input }
-        break
-      }
-    }
-    Queue.take(state, server.keys, items.slice(0, taken))
-    const lock = last?.handled.locks ? acquire(server, state, last.input, last.item) : undefined
-    const saved = yield* Effect.mapError(
-      save(server, state, loaded, current, lock && { lock }),
-      (error) => new Crash("state", Cause.die(error), logs, taken === 1 ? 0 : undefined)
+): Effect.fn.Return<Batch, Crash | Unreadable, Transaction> {
+  const logs = yield* holdLogs
+  const runner = yield* PureRunner.make(server.definition.name, state, logs)
+  pace.seen = items
+  pace.logs = logs
+  const loaded = yield* Effect.mapError(loadState(server, head), (error) => new Unreadable(error))
+  const decoded: Array<Result.Result<Envelopes.Envelope, string>> = []
+  // once each, and only those that the batch comes to: it may end at its first message
+  const envelopeOf = (index: number) => decoded[index] ??= Envelopes.decode(items[index]!.message)
+  yield* state.prefetch(() => waitingKeys(server, items.length, envelopeOf))
+  const actions: Array<ReadonlyArray<ActionRequest>> = []
+  const outcomes: Array<Handled["outcome"]> = []
+  let current = loaded.state
+  let taken = 0
+  let last: { readonly handled: Handled; readonly item: Queue.Item; readonly input: Acquired["input"] } | undefined
+  for (const [index, item] of items.entries()) {
+    pace.at = index
+    const { handled, input } = yield* Effect.catchDefect(
+      runItem(server, state, runner, logs, envelopeOf(index), item, index, current),
+      (defect) => Effect.fail(new Crash("message", Cause.die(defect), logs, index))
     )
-    state.onCommit.push(() => {
-      for (const outcome of outcomes) record(server, server.metrics.outcome(outcome), 1)
-    })
-    // before the answers: who has one finds the lines written, and the handle stopped
-    state.onCommit.unshift(() => logs.release())
-    if (last?.handled.stopped) state.onCommit.unshift(() => stop(server, show(last.handled.stop)))
-    return {
-      _tag: "Done",
-      state: saved.state,
-      actions,
-      acquired: lock && { lock, input: last!.input, ...saved },
-      count: taken
+    taken++
+    current = handled.state
+    actions.push(handled.actions)
+    outcomes.push(handled.outcome)
+    if (handled.stopped || handled.locks) {
+      last = { handled, item, input }
+      break
     }
+  }
+  Queue.take(state, server.keys, items.slice(0, taken))
+  const lock = last?.handled.locks ? acquire(server, state, last.input, last.item) : undefined
+  const saved = yield* Effect.mapError(
+    save(server, state, loaded, current, lock && { lock }),
+    (error) => new Crash("state", Cause.die(error), logs, taken === 1 ? 0 : undefined)
+  )
+  state.onCommit.push(() => {
+    for (const outcome of outcomes) record(server, server.metrics.outcome(outcome), 1)
   })
+  // before the answers: who has one finds the lines written, and the handle stopped
+  state.onCommit.unshift(() => logs.release())
+  if (last?.handled.stopped) state.onCommit.unshift(() => stop(server, show(last.handled.stop)))
+  return {
+    _tag: "Done",
+    state: saved.state,
+    actions,
+    acquired: lock && { lock, input: last!.input, ...saved },
+    count: taken
+  }
+})
 
 /** What says of the calls of a batch that they wait, up to the message that must be its last. */
 const waitingKeys = (

@@ -98,8 +98,8 @@ export const awaitAnswer = (
   )
 
 /** Pushes a call and waits for the bytes of its answer. */
-export const queued = (located: Located, checked: Checked, call: OpenCall, attempts: number) =>
-  Effect.gen(function*() {
+export const queued = Effect.fnUntraced(
+  function*(located: Located, checked: Checked, call: OpenCall, attempts: number) {
     const { definition, keys, tenant } = located
     const item = yield* Effect.fromResult(toBytes(definition, checked, call.caller, yield* sentNow))
     yield* tenant.pushes.push(item.length, (state) => {
@@ -107,7 +107,8 @@ export const queued = (located: Located, checked: Checked, call: OpenCall, attem
       push(state, keys, [item], attempts)
     })
     return yield* awaitAnswer(located, call)
-  })
+  }
+)
 
 /** Whether there is a server. */
 export const exists = ({ keys, tenant }: Located): Effect.Effect<boolean, BackendError> =>

@@ -58,49 +58,48 @@ interface Ran {
 
 const TO_QUEUE: Progress = { _tag: "Queue", attempts: 0 }
 
-const body = (
+const body = Effect.fnUntraced(function*(
   server: Server,
   direct: Direct,
   inline: boolean,
   held: Held
-): Effect.Effect<Ran | undefined, Crash | Unreadable | ServerKilled | Locked, Transaction> =>
-  Effect.gen(function*() {
-    const state = yield* Transaction
-    const logs = held.logs = yield* holdLogs
-    const [bytes, waiting] = yield* Effect.all([
-      state.get(server.keys.head),
-      inline ? Queue.peek(state, server.keys, 1) : Effect.succeed([])
-    ], { concurrency: "unbounded" })
-    if (bytes === undefined) return yield* new ServerKilled({ server: server.definition.name })
-    if (waiting.length > 0) return undefined
-    const { tag } = direct.message
-    const wrong = (error: StateError) => new Crash(tag, Cause.die(error), logs, undefined)
-    const loaded = yield* Effect.mapError(load(server, bytes), (error) => new Unreadable(error))
-    const isLocked = loaded.head.lock !== undefined
-    if (inline && isLocked) return undefined
-    const runner = yield* PureRunner.make(server.definition.name, state, logs)
-    openInline(state, direct.caller)
-    const input: Incoming = { ...direct, id: Buffer.from(state.operationId.subarray(0, 20)).toString("hex") }
-    const handled = yield* handle(server, runner, logs, input, loaded.state, undefined)
-    if (handled.locks && isLocked) return yield* new Locked({ server: server.definition.name, tag })
-    const lock = handled.locks ? acquire(server, state, input, undefined) : undefined
-    const saved = yield* Effect.mapError(save(server, state, loaded, handled.state, lock && { lock }), wrong)
-    state.onCommit.push(() => {
-      logs.release()
-      record(server, server.metrics.outcome(handled.outcome), 1)
-    })
-    // before the answer: who has it finds the handle stopped
-    if (handled.stopped) state.onCommit.push(() => stop(server, show(handled.stop)))
-    const answer = answerOf(input.message, handled) ?? inlineAnswer(state)
-    const isWaiting = answer === undefined && input.caller !== undefined
-    if (isWaiting) markWaiting(state, server.keys, input.caller)
-    return {
-      handled: { ...handled, state: saved.state },
-      progress: isWaiting ? { _tag: "Waits" } : { _tag: "Handled", answer },
-      acquired: lock && { lock, input, ...saved },
-      caller: input.caller
-    }
+): Effect.fn.Return<Ran | undefined, Crash | Unreadable | ServerKilled | Locked, Transaction> {
+  const state = yield* Transaction
+  const logs = held.logs = yield* holdLogs
+  const [bytes, waiting] = yield* Effect.all([
+    state.get(server.keys.head),
+    inline ? Queue.peek(state, server.keys, 1) : Effect.succeed([])
+  ], { concurrency: "unbounded" })
+  if (bytes === undefined) return yield* new ServerKilled({ server: server.definition.name })
+  if (waiting.length > 0) return undefined
+  const { tag } = direct.message
+  const wrong = (error: StateError) => new Crash(tag, Cause.die(error), logs, undefined)
+  const loaded = yield* Effect.mapError(load(server, bytes), (error) => new Unreadable(error))
+  const isLocked = loaded.head.lock !== undefined
+  if (inline && isLocked) return undefined
+  const runner = yield* PureRunner.make(server.definition.name, state, logs)
+  openInline(state, direct.caller)
+  const input: Incoming = { ...direct, id: Buffer.from(state.operationId.subarray(0, 20)).toString("hex") }
+  const handled = yield* handle(server, runner, logs, input, loaded.state, undefined)
+  if (handled.locks && isLocked) return yield* new Locked({ server: server.definition.name, tag })
+  const lock = handled.locks ? acquire(server, state, input, undefined) : undefined
+  const saved = yield* Effect.mapError(save(server, state, loaded, handled.state, lock && { lock }), wrong)
+  state.onCommit.push(() => {
+    logs.release()
+    record(server, server.metrics.outcome(handled.outcome), 1)
   })
+  // before the answer: who has it finds the handle stopped
+  if (handled.stopped) state.onCommit.push(() => stop(server, show(handled.stop)))
+  const answer = answerOf(input.message, handled) ?? inlineAnswer(state)
+  const isWaiting = answer === undefined && input.caller !== undefined
+  if (isWaiting) markWaiting(state, server.keys, input.caller)
+  return {
+    handled: { ...handled, state: saved.state },
+    progress: isWaiting ? { _tag: "Waits" } : { _tag: "Handled", answer },
+    acquired: lock && { lock, input, ...saved },
+    caller: input.caller
+  }
+})
 
 /** What comes after the commit: the answer, the actions, the lock. */
 const after = (

@@ -239,40 +239,39 @@ const crashOf = (
   return isEnded(server) ? undefined : Cause.die(new Error("the locked handler interrupted itself"))
 }
 
-const finishBody = (
+const finishBody = Effect.fnUntraced(function*(
   server: Server,
   acquired: Acquired,
   run: Run
-): Effect.Effect<Finished, Crash | StateError | Unreadable, Transaction> =>
-  Effect.gen(function*() {
-    const state = yield* Transaction
-    const { keys } = server
-    const bytes = yield* state.get(keys.head)
-    if (bytes === undefined) return { _tag: "Done", ended: { _tag: "Killed" } }
-    const head = yield* Effect.mapError(headOf(bytes), (error) => new Unreadable(error))
-    const { token } = acquired.lock
-    if (head.lock === undefined || !equalsBytes(head.lock.token, token)) {
-      return yield* fenced(server, state, acquired, head)
-    }
-    if (Exit.isFailure(run.exit) && Cause.hasInterruptsOnly(run.exit.cause)) {
-      return yield* letGo(server, state, acquired, head)
-    }
-    const found = yield* Effect.result(loadState(server, head))
-    if (Result.isFailure(found)) {
-      const released = yield* letGo(server, state, acquired, head)
-      return { ...released, unreadable: new Unreadable(found.failure) }
-    }
-    const loaded = found.success
-    const handled = yield* outcomeOf(server, state, acquired, run, loaded)
-    if (handled === undefined) {
-      if (run.isLast) return yield* giveUp(server, state, acquired, loaded)
-      yield* save(server, state, loaded, loaded.state, { lock: { ...head.lock, millis: state.timeMillis } })
-      return { _tag: "Again", state: loaded.state, version: loaded.head.version }
-    }
-    yield* unlock(server, state, loaded, handled.state)
-    forget(state, keys, token)
-    return { _tag: "Done", ended: yield* answer(server, state, acquired, handled), handled }
-  })
+): Effect.fn.Return<Finished, Crash | StateError | Unreadable, Transaction> {
+  const state = yield* Transaction
+  const { keys } = server
+  const bytes = yield* state.get(keys.head)
+  if (bytes === undefined) return { _tag: "Done", ended: { _tag: "Killed" } }
+  const head = yield* Effect.mapError(headOf(bytes), (error) => new Unreadable(error))
+  const { token } = acquired.lock
+  if (head.lock === undefined || !equalsBytes(head.lock.token, token)) {
+    return yield* fenced(server, state, acquired, head)
+  }
+  if (Exit.isFailure(run.exit) && Cause.hasInterruptsOnly(run.exit.cause)) {
+    return yield* letGo(server, state, acquired, head)
+  }
+  const found = yield* Effect.result(loadState(server, head))
+  if (Result.isFailure(found)) {
+    const released = yield* letGo(server, state, acquired, head)
+    return { ...released, unreadable: new Unreadable(found.failure) }
+  }
+  const loaded = found.success
+  const handled = yield* outcomeOf(server, state, acquired, run, loaded)
+  if (handled === undefined) {
+    if (run.isLast) return yield* giveUp(server, state, acquired, loaded)
+    yield* save(server, state, loaded, loaded.state, { lock: { ...head.lock, millis: state.timeMillis } })
+    return { _tag: "Again", state: loaded.state, version: loaded.head.version }
+  }
+  yield* unlock(server, state, loaded, handled.state)
+  forget(state, keys, token)
+  return { _tag: "Done", ended: yield* answer(server, state, acquired, handled), handled }
+})
 
 /** Ends a lock whose message has to be handled anew, and not by its own fault: no attempt is counted. */
 const letGo = (server: Server, state: TransactionState, { lock }: Acquired, head: Head) => {
@@ -292,48 +291,47 @@ const unlock = (server: Server, state: TransactionState, loaded: Loaded, value: 
 }
 
 /** What the handling of the message comes to on the fresh state; `undefined` when the handler must run again (3). */
-const outcomeOf = (
+const outcomeOf = Effect.fnUntraced(function*(
   server: Server,
   state: TransactionState,
   { input }: Acquired,
   run: Run,
   loaded: Loaded
-): Effect.Effect<Handled | undefined, Crash | StateError, Transaction> =>
-  Effect.gen(function*() {
-    if (Exit.isFailure(run.exit)) {
-      const failure = run.exit.cause.reasons.find((reason) => reason._tag === "Fail")
-      return failure === undefined
-        ? { ...nothing(loaded.state), crashed: Cause.pretty(run.exit.cause) }
-        : { ...nothing(loaded.state), answer: Exit.fail(failure.error) }
-    }
-    const outcome = run.exit.value
-    const logs = run.held.logs = yield* holdLogs
-    const problem = problemOfLocked(server, input.message, outcome)
-    if (problem !== undefined) {
-      return yield* Effect.fail(new Crash(input.message.tag, Cause.die(new TypeError(problem)), logs, undefined))
-    }
-    if (outcome._tag === "Update") {
-      const runner = yield* PureRunner.make(server.definition.name, state, logs)
-      state.onCommit.push(() => logs.release())
-      const callback = Effect.suspend(() => {
-        const result = outcome.apply(loaded.state)
-        return (Effect.isEffect(result) ? result : Effect.succeed(result)) as Effect.Effect<
-          Settled,
-          unknown,
-          Transaction
-        >
-      })
-      return yield* settle(server, runner, logs, input, loaded.state, undefined, callback)
-    }
-    const handled = handledOf(outcome)
-    if (run.version === loaded.head.version) return handled
-    const merged = yield* server.codec.merge(run.state, handled.state, loaded.state)
-    return Option.isNone(merged) ? undefined : { ...handled, state: merged.value }
-  })
+): Effect.fn.Return<Handled | undefined, Crash | StateError, Transaction> {
+  if (Exit.isFailure(run.exit)) {
+    const failure = run.exit.cause.reasons.find((reason) => reason._tag === "Fail")
+    return failure === undefined
+      ? { ...nothing(loaded.state), crashed: Cause.pretty(run.exit.cause) }
+      : { ...nothing(loaded.state), answer: Exit.fail(failure.error) }
+  }
+  const outcome = run.exit.value
+  const logs = run.held.logs = yield* holdLogs
+  const problem = problemOfLocked(server, input.message, outcome)
+  if (problem !== undefined) {
+    return yield* Effect.fail(new Crash(input.message.tag, Cause.die(new TypeError(problem)), logs, undefined))
+  }
+  if (outcome._tag === "Update") {
+    const runner = yield* PureRunner.make(server.definition.name, state, logs)
+    state.onCommit.push(() => logs.release())
+    const callback = Effect.suspend(() => {
+      const result = outcome.apply(loaded.state)
+      return (Effect.isEffect(result) ? result : Effect.succeed(result)) as Effect.Effect<
+        Settled,
+        unknown,
+        Transaction
+      >
+    })
+    return yield* settle(server, runner, logs, input, loaded.state, undefined, callback)
+  }
+  const handled = handledOf(outcome)
+  if (run.version === loaded.head.version) return handled
+  const merged = yield* server.codec.merge(run.state, handled.state, loaded.state)
+  return Option.isNone(merged) ? undefined : { ...handled, state: merged.value }
+})
 
 /** Answers the call behind the lock, if there is one. */
-const answer = (server: Server, state: TransactionState, acquired: Acquired, handled: Handled): Effect.Effect<Ended> =>
-  Effect.gen(function*() {
+const answer = Effect.fnUntraced(
+  function*(server: Server, state: TransactionState, acquired: Acquired, handled: Handled): Effect.fn.Return<Ended> {
     const { input } = acquired
     const bytes = handled.crashed === undefined ? answerOf(input.message, handled) : Answers.crashed(handled.crashed)
     if (handled.stopped) state.onCommit.unshift(() => stop(server, show(handled.stop)))
@@ -341,21 +339,21 @@ const answer = (server: Server, state: TransactionState, acquired: Acquired, han
       yield* answerCaller(server.keys, state, input.caller, bytes)
     }
     return { _tag: "Answered", answer: bytes, crashed: handled.crashed }
-  })
+  }
+)
 
 /** The lock was broken: the message is put back by whoever comes first (2). */
-const fenced = (
+const fenced = Effect.fnUntraced(function*(
   server: Server,
   state: TransactionState,
   { lock }: Acquired,
   head: Head
-): Effect.Effect<Finished, never, Transaction> =>
-  Effect.gen(function*() {
-    const ended = { _tag: "Fenced", requeued: lock.attempts !== undefined } as const
-    const kept = head.fenced.find((entry) => equalsBytes(entry.token, lock.token))
-    if (kept === undefined) return { _tag: "Done", ended }
-    return { _tag: "Done", ended, died: yield* requeueFenced(server, state, head, kept) }
-  })
+): Effect.fn.Return<Finished, never, Transaction> {
+  const ended = { _tag: "Fenced", requeued: lock.attempts !== undefined } as const
+  const kept = head.fenced.find((entry) => equalsBytes(entry.token, lock.token))
+  if (kept === undefined) return { _tag: "Done", ended }
+  return { _tag: "Done", ended, died: yield* requeueFenced(server, state, head, kept) }
+})
 
 /** Puts the message of a broken lock back with one more attempt, or among the dead letters. */
 export const requeueFenced = (
@@ -369,20 +367,19 @@ export const requeueFenced = (
 }
 
 /** The handler ran as often as it may: it counts as fenced (3). */
-const giveUp = (
+const giveUp = Effect.fnUntraced(function*(
   server: Server,
   state: TransactionState,
   { lock }: Acquired,
   loaded: Loaded
-): Effect.Effect<Finished, StateError, Transaction> =>
-  Effect.gen(function*() {
-    yield* unlock(server, state, loaded, loaded.state)
-    const ended = { _tag: "Fenced", requeued: lock.attempts !== undefined } as const
-    if (lock.attempts === undefined) return { _tag: "Done", ended }
-    const { deadLetterThreshold } = server.options
-    return {
-      _tag: "Done",
-      ended,
-      died: yield* requeue(state, server.keys, lock.token, lock.attempts + 1, deadLetterThreshold)
-    }
-  })
+): Effect.fn.Return<Finished, StateError, Transaction> {
+  yield* unlock(server, state, loaded, loaded.state)
+  const ended = { _tag: "Fenced", requeued: lock.attempts !== undefined } as const
+  if (lock.attempts === undefined) return { _tag: "Done", ended }
+  const { deadLetterThreshold } = server.options
+  return {
+    _tag: "Done",
+    ended,
+    died: yield* requeue(state, server.keys, lock.token, lock.attempts + 1, deadLetterThreshold)
+  }
+})

@@ -33,30 +33,29 @@ const textOf = (tuid: Tuple.Tuple): string =>
   JSON.stringify(tuid, (_, value) => typeof value === "bigint" ? String(value) : value)
 
 /** Writes the first state, or finds that there is one. Succeeds with the tuid that counts. */
-const initialise = (behaviour: Behaviour, options: Options, tenant: Tenant["Service"]) =>
-  Effect.gen(function*() {
-    const { definition } = behaviour
-    const state = yield* Transaction
-    const logs = yield* holdLogs
-    const runner = yield* PureRunner.make(definition.name, state, logs)
-    const init = runner.run("init", Effect.suspend(() => behaviour.init({ tuid: options.tuid })))
-    const initial = yield* Effect.tapCause(init, () => Effect.sync(() => logs.release()))
-    const tuid = initial.tuid ?? options.tuid
-    const keys = yield* Clients.keysOf(definition.name, tenant, tuid)
-    const [stored, bytes] = yield* Effect.all([state.get(keys.name), state.get(keys.head)])
-    if (stored !== undefined && Buffer.from(stored).toString() !== definition.name) {
-      return yield* new DefinitionMismatch({
-        server: definition.name,
-        stored: Buffer.from(stored).toString(),
-        tuid: textOf(tuid)
-      })
-    }
-    const head = bytes === undefined ? undefined : yield* headOf(bytes)
-    if (head === undefined || options.reset) yield* writeFirst(behaviour, state, keys, head, initial.state)
-    else yield* readState(StateCodec.make(definition.state), keys)
-    state.onCommit.push(() => logs.release())
-    return tuid
-  })
+const initialise = Effect.fnUntraced(function*(behaviour: Behaviour, options: Options, tenant: Tenant["Service"]) {
+  const { definition } = behaviour
+  const state = yield* Transaction
+  const logs = yield* holdLogs
+  const runner = yield* PureRunner.make(definition.name, state, logs)
+  const init = runner.run("init", Effect.suspend(() => behaviour.init({ tuid: options.tuid })))
+  const initial = yield* Effect.tapCause(init, () => Effect.sync(() => logs.release()))
+  const tuid = initial.tuid ?? options.tuid
+  const keys = yield* Clients.keysOf(definition.name, tenant, tuid)
+  const [stored, bytes] = yield* Effect.all([state.get(keys.name), state.get(keys.head)])
+  if (stored !== undefined && Buffer.from(stored).toString() !== definition.name) {
+    return yield* new DefinitionMismatch({
+      server: definition.name,
+      stored: Buffer.from(stored).toString(),
+      tuid: textOf(tuid)
+    })
+  }
+  const head = bytes === undefined ? undefined : yield* headOf(bytes)
+  if (head === undefined || options.reset) yield* writeFirst(behaviour, state, keys, head, initial.state)
+  else yield* readState(StateCodec.make(definition.state), keys)
+  state.onCommit.push(() => logs.release())
+  return tuid
+})
 
 /** Writes the first state; a lock, and the messages of broken ones, stay what they are. */
 const writeFirst = (
