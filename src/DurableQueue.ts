@@ -131,7 +131,8 @@ export const pushAll = (
     if (!Array.isArray(items) || !Array.from(items).every((item) => item instanceof Uint8Array)) {
       return refuse(state, "the items must be an array of Uint8Arrays", ".pushAll")
     }
-    for (const item of items) Queue.push(state, keys, item)
+    // a copy has the length that it says
+    for (const item of items) Queue.push(state, keys, new Uint8Array(item))
     return state.failure === undefined ? Effect.void : Effect.die(state.failure)
   })
 
@@ -153,7 +154,7 @@ export const consume = (
       return items.map(({ attempts, message, stamp }): Item => ({
         id: Pieces.stampText(stamp),
         attempts,
-        bytes: message
+        bytes: new Uint8Array(message)
       }))
     })
   })

@@ -174,6 +174,21 @@ describe("hostile bytes", () => {
   })
 })
 
+describe("hostile values", () => {
+  it("are packed as what they hold, and show nothing of what was packed before or meanwhile", () => {
+    packValue("the secret of somebody else ".repeat(50))
+    const boastful = Object.defineProperty(Uint8Array.of(1, 2), "length", { value: 500 })
+    assert.deepStrictEqual(packValue([boastful]), packValue([Uint8Array.of(1, 2)]))
+    const meddling = {
+      get a() {
+        packValue("meanwhile")
+        return 1
+      }
+    }
+    assert.deepStrictEqual(packValue([meddling, "after"]), packValue([{ a: 1 }, "after"]))
+  })
+})
+
 describe("hostile rows of byte strings in pieces", () => {
   it(`are each taken once, and never without a key (seed ${seed})`, { timeout: LIMIT_MILLIS }, () => {
     const random = randomOf(7)

@@ -1,7 +1,7 @@
 /** What a server shows of itself: spans that belong together across the queue, and metrics. */
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Exit, Layer, Logger, Metric, Schedule, Schema, Tracer } from "effect"
-import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
+import { DgenServer, Jobs, MemoryBackend, Tenant } from "effect-dgen"
 
 class Watched extends DgenServer.Service<Watched>()("Watched", {
   state: Schema.Int,
@@ -64,6 +64,22 @@ const parentOf = (span: Tracer.Span | undefined): string | undefined =>
   span?.parent._tag === "Some" ? span.parent.value.spanId : undefined
 
 describe("spans", () => {
+  it.live("of a job's run has what its handler does under it", () =>
+    traced((spans) =>
+      Effect.gen(function*() {
+        const Work = Jobs.make("work", { data: Schema.Int })
+        yield* Layer.build(Work.workerLayer(() => Effect.withSpan(Effect.void, "inside")))
+        yield* Tenant.transact(Work.add("one", 1))
+        yield* Jobs.wait(yield* Work.subscribe("one"), { state: "finished" })
+        const run = spans.find((span) => span.name === "Jobs/run")
+        assert.deepStrictEqual(
+          [...run!.attributes],
+          [["type", "\"work\""], ["id", "\"one\""], ["attempt", 1]]
+        )
+        assert.strictEqual(parentOf(spans.find((span) => span.name === "inside")), run!.spanId)
+      })
+    ).pipe(Effect.scoped, inMemory))
+
   for (const consumeK of [1, 5]) {
     it.live(`of a call, its callback and its actions belong together with consumeK ${consumeK}`, () =>
       traced((spans) =>

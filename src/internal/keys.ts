@@ -10,7 +10,7 @@ const { latin1Slice } = Buffer.prototype as unknown as {
 }
 
 /** Arrays up to this length lie within the heap; a native function would move them out of it, and that costs more. */
-export const HEAP_BYTES = 64
+const HEAP_BYTES = 64
 
 /** The string of a key. */
 export const toText = (bytes: Uint8Array): string =>
@@ -61,7 +61,17 @@ export const writeUint16 = (bytes: Uint8Array, at: number, value: number): void 
   bytes[at + 1] = value
 }
 
-/** Bytes for whoever writes all of them: longer ones are pieces of a pool, and hold what was there before. */
+/**
+ * What somebody keeps for long: a copy of a piece of a longer buffer, all of which would be kept with it. Who asks a short
+ * array for its buffer moves it out of the heap.
+ */
+export const alone = (bytes: Uint8Array): Uint8Array =>
+  bytes.length > HEAP_BYTES && bytes.buffer.byteLength === bytes.length ? bytes : new Uint8Array(bytes)
+
+/**
+ * Bytes for whoever writes all of them: longer ones are pieces of a pool, and hold what was there before. They are not
+ * for users, nor for keeping.
+ */
 export const reserve = (length: number): Uint8Array => {
   if (length <= HEAP_BYTES) return new Uint8Array(length)
   const { buffer, byteOffset } = Buffer.allocUnsafe(length)

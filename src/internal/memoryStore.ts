@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import { Backend } from "../Backend.ts"
 import * as Directory from "./directory.ts"
+import * as Keys from "./keys.ts"
 import { OptimisticStore } from "./optimisticStore.ts"
 import { Signals } from "./signals.ts"
 import { SortedMap } from "./sortedMap.ts"
@@ -26,7 +27,7 @@ export const makeStore = (): OptimisticStore => {
       store.keepOlder()
       for (const [key, value] of commit.writes) {
         if (value === undefined) rows.delete(key)
-        else rows.set(key, value)
+        else rows.set(key, Keys.alone(value))
       }
       store.applied()
       commit.done(undefined)

@@ -26,6 +26,8 @@ const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
 /** What the next writer writes into; taken while one is at work: a getter of what is written may write, too. */
 let kept: Buffer | undefined
 
+const lengthOf = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Array.prototype), "length")!.get!
+
 class Writer {
   buffer = kept ?? Buffer.allocUnsafeSlow(KEPT_BYTES)
   at = 0
@@ -143,8 +145,10 @@ class Writer {
   }
 
   bytes(value: Uint8Array): void {
-    this.head(0, 0, 0xc4, 0xc5, 0xc6, value.length)
-    const at = this.take(value.length)
+    // its own word for its length may be another: room that is not filled would show what was written before
+    const length: number = lengthOf.call(value)
+    this.head(0, 0, 0xc4, 0xc5, 0xc6, length)
+    const at = this.take(length)
     this.buffer.set(value, at)
   }
 

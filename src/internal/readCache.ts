@@ -11,10 +11,10 @@
  * 3. Memory is bounded: few, short values, whatever the size of the file.
  */
 import type { Value } from "./acceptedCommit.ts"
-import { HEAP_BYTES } from "./keys.ts"
+import { alone } from "./keys.ts"
 import { SortedMap } from "./sortedMap.ts"
 
-/** Two generations of these are kept: enough for the servers that are busy at one time; a megabyte or two at the most. */
+/** Two generations of these are kept: enough for the servers that are busy at one time; some megabytes at the most. */
 const GENERATION_KEYS = 1_024
 
 const RANGES_LIMIT = 1_024
@@ -23,10 +23,6 @@ const RANGES_LIMIT = 1_024
 const VALUE_LIMIT_BYTES = 1_024
 
 const KEY_LIMIT_BYTES = 512
-
-/** A copy of what is a piece of a longer buffer, and would keep all of it; who asks a short one for its buffer moves it. */
-const alone = (value: Uint8Array): Uint8Array =>
-  value.length > HEAP_BYTES && value.buffer.byteLength === value.length ? value : new Uint8Array(value)
 
 export class ReadCache {
   #young = new Map<string, Value>()
@@ -81,11 +77,12 @@ export class ReadCache {
     // an unconfirmed value may be older than the one that was written
     this.#forgetRead()
     for (const [key, value] of writes) {
-      if (key.length <= KEY_LIMIT_BYTES && (value?.length ?? 0) <= VALUE_LIMIT_BYTES) this.#put(key, value)
-      else {
+      const isShort = key.length <= KEY_LIMIT_BYTES && (value?.length ?? 0) <= VALUE_LIMIT_BYTES
+      if (!isShort) {
         this.#young.delete(key)
         this.#old.delete(key)
-      }
+        // most of what is cleared was read for the last time
+      } else if (value !== undefined || this.has(key)) this.#put(key, value)
       if (value === undefined) continue
       const range = this.#empty.floor(key)
       if (range !== undefined && key < range[1]) this.#empty.delete(range[0])

@@ -55,6 +55,30 @@ export const queueSuite = (name: string, backend: Store) => {
       })
     )
     live(
+      "gives items that are their taker's own, whatever becomes of the transaction",
+      Effect.gen(function*() {
+        const pushed = [Uint8Array.of(1, 2), new Uint8Array(100).fill(3)]
+        yield* Tenant.transact(DurableQueue.pushAll(queue, pushed))
+        const spoiled = Effect.flatMap(DurableQueue.consume(queue, 2), (items) => {
+          for (const { bytes } of items) bytes.fill(9)
+          return Effect.fail("no")
+        })
+        assert.strictEqual(yield* Effect.flip(Tenant.transact(spoiled)), "no")
+        const items = yield* Tenant.transact(DurableQueue.consume(queue, 2))
+        assert.deepStrictEqual(items.map((item) => item.bytes), pushed)
+        assert.deepStrictEqual(items.map((item) => item.bytes.buffer.byteLength), [2, 100])
+      })
+    )
+    live(
+      "holds of an item what is in it, whatever length it says that it has",
+      Effect.gen(function*() {
+        const boastful = Object.defineProperty(Uint8Array.of(1, 2), "length", { value: 500 })
+        yield* Tenant.transact(DurableQueue.pushAll(queue, [boastful]))
+        const [item] = yield* Tenant.transact(DurableQueue.consume(queue, 1))
+        assert.deepStrictEqual(item!.bytes, Uint8Array.of(1, 2))
+      })
+    )
+    live(
       "takes and pushes with its transaction, or not at all",
       Effect.gen(function*() {
         yield* Tenant.transact(push(1))

@@ -152,6 +152,21 @@ export const jobsWorkers = ({ live, timed }: Harness) => {
   )
 
   live(
+    "what a handler gets can be copied and wrapped, and has one signal",
+    Effect.gen(function*() {
+      const seen = yield* Deferred.make<ReadonlyArray<AbortSignal>>()
+      yield* opened(Work.workerLayer((_, context) => {
+        const wrapped = [context, { ...context }, new Proxy(context, {}), Object.create(context) as typeof context]
+        return Effect.asVoid(Deferred.succeed(seen, wrapped.map(({ signal }) => signal)))
+      }))
+      yield* transact(Work.add("one", data(1)))
+      const [first, ...others] = yield* Deferred.await(seen)
+      assert.instanceOf(first, AbortSignal)
+      assert.deepStrictEqual(others.map((signal) => signal === first), [true, true, true])
+    })
+  )
+
+  live(
     "a handler whose job is removed is interrupted at once, and its signal aborted",
     Effect.gen(function*() {
       // no heartbeat comes for a day

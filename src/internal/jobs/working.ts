@@ -61,21 +61,29 @@ export interface HandlerContext<in out A> {
   ) => Effect.Effect<void, Halt | InvalidOption | InvalidData | JobTooLarge | UnreadableData | BackendError>
 }
 
-/** A class: a getter in an object's literal would cost each run a hidden class of its own, which is collected late. */
-class RunContext<A> implements HandlerContext<A> {
-  readonly update: HandlerContext<A>["update"]
-  readonly updateProgress: HandlerContext<A>["updateProgress"]
-  readonly #signal: () => AbortSignal
+const Signal = Symbol("effect-dgen/jobs/signal")
 
-  constructor({ tenant }: Hub, model: Model, job: Job<A>, signal: () => AbortSignal) {
-    this.#signal = signal
-    this.update = (data) => Effect.asVoid(transact(tenant, update(model, job, data)))
-    this.updateProgress = (change) => Effect.asVoid(transact(tenant, updateProgress(model, job, change)))
+/** One for all runs: a getter in an object's literal would cost each a hidden class of its own, collected late. */
+const SIGNAL: PropertyDescriptor & ThisType<{ readonly [Signal]: () => AbortSignal }> = {
+  enumerable: true,
+  get() {
+    return this[Signal]()
   }
+}
 
-  get signal(): AbortSignal {
-    return this.#signal()
+/** What a handler gets; its signal is made when it asks for it. */
+const makeContext = <A>(
+  { tenant }: Hub,
+  model: Model,
+  job: Job<A>,
+  signal: () => AbortSignal
+): HandlerContext<A> => {
+  const context: Omit<HandlerContext<A>, "signal"> & { readonly [Signal]: () => AbortSignal } = {
+    [Signal]: signal,
+    update: (data) => Effect.asVoid(transact(tenant, update(model, job, data))),
+    updateProgress: (change) => Effect.asVoid(transact(tenant, updateProgress(model, job, change)))
   }
+  return Object.defineProperty(context, "signal", SIGNAL) as unknown as HandlerContext<A>
 }
 
 interface Checked {
@@ -115,7 +123,7 @@ export const workerLayer = <A, E, R>(
     const services = yield* Effect.context<Exclude<R, Scope.Scope>>()
     const jobType = render(own.type)
     const run = (job: Job<A>, signal: () => AbortSignal) => {
-      const context = new RunContext(hub, own, job, signal)
+      const context = makeContext(hub, own, job, signal)
       // a handler may use a scope: it is the run's own
       const scoped = Effect.scoped(Effect.suspend(() => handler(job, context))) as Effect.Effect<
         A | void,

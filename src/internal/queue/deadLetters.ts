@@ -55,7 +55,13 @@ const rowOf = (keys: QueueKeys, whole: Pieces.Whole): DeadRow => {
       return { id, attempts, millis, cause, message }
     }
   }
-  return { id, attempts: 0, millis: 0, cause: "this row cannot be read: delete it", message: whole.bytes }
+  return {
+    id,
+    attempts: 0,
+    millis: 0,
+    cause: "this row cannot be read: delete it",
+    message: new Uint8Array(whole.bytes)
+  }
 }
 
 /** Whether a text can be the name of a dead letter. */
