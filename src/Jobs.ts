@@ -16,36 +16,34 @@
  */
 import type * as DateTime from "effect/DateTime"
 import type * as Duration from "effect/Duration"
-import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
-import * as Option from "effect/Option"
+import type * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
+import type * as Option from "effect/Option"
 import type * as Schedule from "effect/Schedule"
 import type * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
-import * as Stream from "effect/Stream"
+import type * as Stream from "effect/Stream"
 import type { BackendError } from "./BackendError.ts"
 import * as Accept from "./internal/jobs/accept.ts"
 import * as Cron from "./internal/jobs/cron.ts"
-import {
-  type Halt,
-  type InvalidData,
-  type InvalidId,
+import type {
+  Halt,
+  InvalidData,
+  InvalidId,
   InvalidOption,
-  type JobExists,
-  type JobNotFound,
-  type JobTooLarge,
-  type UnreadableData
+  JobExists,
+  JobNotFound,
+  JobTooLarge,
+  UnreadableData
 } from "./internal/jobs/errors.ts"
-import { hubOf } from "./internal/jobs/hub.ts"
 import type { Job } from "./internal/jobs/job.ts"
-import { isState, type State, STATES } from "./internal/jobs/layout.ts"
+import type { State } from "./internal/jobs/layout.ts"
 import * as Listing from "./internal/jobs/listing.ts"
 import * as Model from "./internal/jobs/model.ts"
-import { startMonitor } from "./internal/jobs/monitor.ts"
-import * as Notifier from "./internal/jobs/notifier.ts"
 import * as Operations from "./internal/jobs/operations.ts"
 import * as Settings from "./internal/jobs/settings.ts"
-import * as Waiting from "./internal/jobs/waiting.ts"
+import * as Subscriptions from "./internal/jobs/subscriptions.ts"
+import type { Change } from "./internal/jobs/waiting.ts"
 import * as Working from "./internal/jobs/working.ts"
 import type { Tenant } from "./Tenant.ts"
 import type { Transaction } from "./Transaction.ts"
@@ -65,6 +63,7 @@ export {
 export type { Job } from "./internal/jobs/job.ts"
 export { type Counts, type Listed, type ListOptions, type Page, PAGE_LIMIT } from "./internal/jobs/listing.ts"
 export type { Added, AddOptions } from "./internal/jobs/operations.ts"
+export type { Subscription } from "./internal/jobs/subscriptions.ts"
 export type { Change } from "./internal/jobs/waiting.ts"
 export type { HandlerContext, WorkerOptions } from "./internal/jobs/working.ts"
 
@@ -128,41 +127,6 @@ export interface Options<S extends Schema.Codec<any, any, never, never>> {
   /** So many jobs that were added with one `key` run together, in all processes: `Infinity` if absent. */
   readonly maxRunningPerKey?: number | undefined
 }
-
-/**
- * A subscription to a job's changes, made by `subscribe`. It ends with its scope, or by `unsubscribe`.
- *
- * @since 0.1.0
- * @category models
- */
-export interface Subscription<out A> {
-  readonly [SubscriptionTypeId]: Inside
-  readonly type: Tuple.Element
-  readonly id: Tuple.Element
-  /** The job's state when the subscription began. */
-  readonly state: JobState
-  /** The job's data when the subscription began. */
-  readonly data: A
-}
-
-const SubscriptionTypeId = "~effect-dgen/Jobs/Subscription"
-
-interface Inside {
-  readonly watcher: Notifier.Watcher
-  readonly end: Effect.Effect<void>
-}
-
-/** `undefined` for a value that is no subscription. */
-const insideOf = (value: unknown): Inside | undefined => {
-  const inside = typeof value === "object" && value !== null
-    ? (value as Partial<Subscription<unknown>>)[SubscriptionTypeId]
-    : undefined
-  return inside?.watcher instanceof Notifier.Watcher ? inside : undefined
-}
-
-/** Nothing tells which type it should have been. */
-const noSubscription = (option: string): InvalidOption =>
-  new InvalidOption({ type: undefined, option, problem: "must be what `subscribe` gave" })
 
 /**
  * The jobs of one type: what `make` gives. Operations that require `Transaction` commit with whatever else their
@@ -294,7 +258,7 @@ export interface JobType<in out A> {
   subscribe(
     id: Tuple.Element
   ): Effect.Effect<
-    Subscription<A>,
+    Subscriptions.Subscription<A>,
     JobNotFound | UnreadableData | InvalidId | InvalidOption | BackendError,
     Scope.Scope | Tenant
   >
@@ -303,7 +267,7 @@ export interface JobType<in out A> {
   changes(
     id: Tuple.Element
   ): Stream.Stream<
-    Waiting.Change<A>,
+    Change<A>,
     JobNotFound | UnreadableData | InvalidId | InvalidOption | BackendError,
     Tenant
   >
@@ -324,91 +288,6 @@ export interface JobType<in out A> {
    */
   cronLayer(name: string, options: Cron.CronOptions<A>): Layer.Layer<never, InvalidOption, Tenant>
 }
-
-const timeoutOf = (
-  model: Model.Model,
-  input: Duration.Input | undefined
-): Effect.Effect<number, InvalidOption> => {
-  const millis = input === undefined ? Infinity : Model.millisOf(input)
-  return millis === undefined
-    ? Effect.fail(new InvalidOption({ type: model.type, option: "timeout", problem: "must be a duration" }))
-    : Effect.succeed(millis)
-}
-
-interface WaitOptions {
-  readonly state?: JobState | "removed" | undefined
-  readonly timeout?: Duration.Input | undefined
-}
-
-const waitFor = Effect.fnUntraced(function*(
-  model: Model.Model,
-  watchers: ReadonlyArray<Notifier.Watcher>,
-  input: WaitOptions
-): Effect.fn.Return<Option.Option<Waiting.Change<any>>, UnreadableData | InvalidOption | BackendError> {
-  const { state, timeout } = yield* Model.optionsOf(model, input)
-  if (state !== undefined && state !== "removed" && !isState(state)) {
-    const problem = `must be one of ${STATES.join(", ")}, removed`
-    return yield* new InvalidOption({ type: model.type, option: "state", problem })
-  }
-  return yield* Waiting.wait(watchers, state, yield* timeoutOf(model, timeout))
-})
-
-const accept = Effect.fnUntraced(function*(
-  model: Model.Model,
-  input?: {
-    readonly maxScheduledTime?: DateTime.DateTime.Input | undefined
-    readonly timeout?: Duration.Input | undefined
-  }
-) {
-  const hub = yield* hubOf(model)
-  const options = yield* Model.optionsOf(model, input)
-  const maxScheduledTime = yield* Operations.timeOf(model, "maxScheduledTime", options.maxScheduledTime)
-  const timeoutMillis = yield* timeoutOf(model, options.timeout)
-  hub.follow(model)
-  yield* startMonitor(hub)
-  return yield* Accept.acceptOne(hub, model, maxScheduledTime, timeoutMillis)
-})
-
-const subscribe = Effect.fnUntraced(function*(model: Model.Model, id: Tuple.Element) {
-  const hub = yield* hubOf(model)
-  yield* startMonitor(hub)
-  const watcher = yield* Notifier.subscribe(hub, model, id)
-  const { data, state } = yield* Effect.fromResult(Waiting.changeOf(watcher, watcher.latest))
-  const subscription: Subscription<any> = {
-    [SubscriptionTypeId]: { watcher, end: Notifier.unsubscribe(hub, watcher) },
-    type: model.type,
-    id,
-    state: state as JobState,
-    data
-  }
-  return subscription
-})
-
-const changes = (model: Model.Model, id: Tuple.Element): ReturnType<JobType<any>["changes"]> =>
-  Stream.unwrap(Effect.map(subscribe(model, id), (subscription) => {
-    const { data, id, state, type } = subscription
-    const first: Waiting.Change<any> = { type, id, state, data }
-    return Stream.concat(
-      Stream.succeed(first),
-      Stream.unfold(false, (isOver) =>
-        isOver
-          ? Effect.undefined
-          : Effect.map(wait(subscription), (change) =>
-            Option.isNone(change) ? undefined : [change.value, change.value.state === "removed"] as const))
-    )
-  }))
-
-const cronLayer = (
-  model: Model.Model,
-  name: string,
-  input: Cron.CronOptions<any>
-): Layer.Layer<never, InvalidOption, Tenant> =>
-  Layer.effectDiscard(Effect.gen(function*() {
-    const hub = yield* hubOf(model)
-    const options = yield* Model.optionsOf(model, input)
-    const plan = yield* Effect.fromResult(Cron.plan(model, name, options))
-    yield* Effect.forkScoped(Effect.interruptible(Cron.runCron(hub, model, plan)))
-  }))
 
 /**
  * Defines the jobs of a type: a string, a number or any other element of a tuple, or a tuple. Nothing is written, and
@@ -465,11 +344,11 @@ export const make = <S extends Schema.Codec<any, any, never, never>>(
     list: (options) => Listing.list(model, options),
     requeueDead: (id) => Operations.requeueDead(model, id),
     purgeDead: (options) => Listing.purgeDead(model, options),
-    accept: (options) => accept(model, options),
-    subscribe: (id) => subscribe(model, id),
-    changes: (id) => changes(model, id),
+    accept: (options) => Accept.accept(model, options),
+    subscribe: (id) => Subscriptions.subscribe(model, id),
+    changes: (id) => Subscriptions.changes(model, id),
     workerLayer: (handler, options) => Working.workerLayer(model, handler, options),
-    cronLayer: (name, options) => cronLayer(model, name, options)
+    cronLayer: (name, options) => Cron.cronLayer(model, name, options)
   }
 }
 
@@ -486,24 +365,13 @@ export const make = <S extends Schema.Codec<any, any, never, never>>(
  * @category subscriptions
  */
 export const wait = <A>(
-  subscriptions: Subscription<A> | ReadonlyArray<Subscription<A>>,
+  subscriptions: Subscriptions.Subscription<A> | ReadonlyArray<Subscriptions.Subscription<A>>,
   options: {
     readonly state?: JobState | "removed" | undefined
     readonly timeout?: Duration.Input | undefined
   } = {}
-): Effect.Effect<Option.Option<Waiting.Change<A>>, UnreadableData | InvalidOption | BackendError> =>
-  Effect.suspend(() => {
-    const all: ReadonlyArray<unknown> = Array.isArray(subscriptions) ? subscriptions : [subscriptions]
-    const watchers: Array<Notifier.Watcher> = []
-    for (const one of all) {
-      const inside = insideOf(one)
-      if (inside === undefined) return Effect.fail(noSubscription("subscriptions"))
-      watchers.push(inside.watcher)
-    }
-    const [first] = watchers
-    if (first === undefined) return Effect.succeedNone
-    return waitFor(first.model, watchers, options)
-  })
+): Effect.Effect<Option.Option<Change<A>>, UnreadableData | InvalidOption | BackendError> =>
+  Subscriptions.wait(subscriptions, options)
 
 /**
  * Ends a subscription before its scope does; waits for it end. What is no subscription is a mistake of the program: it
@@ -512,5 +380,5 @@ export const wait = <A>(
  * @since 0.1.0
  * @category subscriptions
  */
-export const unsubscribe = (subscription: Subscription<any>): Effect.Effect<void> =>
-  Effect.suspend(() => insideOf(subscription)?.end ?? Effect.die(noSubscription("subscription")))
+export const unsubscribe = (subscription: Subscriptions.Subscription<any>): Effect.Effect<void> =>
+  Subscriptions.end(subscription)

@@ -13,12 +13,15 @@
  * 5. Who finds nothing waits for the bell, seen in the same transaction as the queue, or for the earliest time at which
  *    a job will be due by the clock, however that is set meanwhile: not for a poll.
  */
+import type * as DateTime from "effect/DateTime"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import * as Result from "effect/Result"
 import type { KeyValue } from "../../Backend.ts"
 import type { BackendError } from "../../BackendError.ts"
+import type { Tenant } from "../../Tenant.ts"
 import { Transaction } from "../../Transaction.ts"
 import * as Tuple from "../../Tuple.ts"
 import * as Counters from "../counters.ts"
@@ -26,11 +29,13 @@ import * as Keys from "../keys.ts"
 import { transact } from "../transact.ts"
 import type { TransactionState } from "../transactionState.ts"
 import type { Seen } from "./bell.ts"
-import type { Hub } from "./hub.ts"
+import type { InvalidOption } from "./errors.ts"
+import { type Hub, hubOf } from "./hub.ts"
 import { type Job, makeJob } from "./job.ts"
 import { change, clearOrphan, failRun, isEntryOf, prefetch, start, tryLoad } from "./lifecycle.ts"
-import { decodeData, type Model, type Place } from "./model.ts"
-import { release } from "./operations.ts"
+import { decodeData, type Model, optionsOf, patienceOf, type Place } from "./model.ts"
+import { startMonitor } from "./monitor.ts"
+import { release, timeOf } from "./operations.ts"
 import { readData, type Row } from "./row.ts"
 import * as Settings from "./settings.ts"
 import { clockShows, passedMillis } from "./time.ts"
@@ -312,7 +317,7 @@ const lookForOne = (
   })
 
 /** Takes one job, waiting for one until the time limit is over; a look that began is not cut short by it. */
-export const acceptOne = Effect.fnUntraced(function*(
+const acceptOne = Effect.fnUntraced(function*(
   hub: Hub,
   model: Model,
   maxScheduledTime: number | undefined,
@@ -328,4 +333,22 @@ export const acceptOne = Effect.fnUntraced(function*(
     const more = waitForMore(hub, taken)
     yield* left === Infinity ? more : Effect.timeoutOption(more, left)
   }
+})
+
+interface AcceptOptions {
+  readonly maxScheduledTime?: DateTime.DateTime.Input | undefined
+  readonly timeout?: Duration.Input | undefined
+}
+
+export const accept = Effect.fnUntraced(function*(
+  model: Model,
+  input: AcceptOptions | undefined
+): Effect.fn.Return<Option.Option<Job<any>>, InvalidOption | BackendError, Tenant> {
+  const hub = yield* hubOf(model)
+  const options = yield* optionsOf(model, input)
+  const maxScheduledTime = yield* timeOf(model, "maxScheduledTime", options.maxScheduledTime)
+  const timeoutMillis = yield* patienceOf(model, options.timeout)
+  hub.follow(model)
+  yield* startMonitor(hub)
+  return yield* acceptOne(hub, model, maxScheduledTime, timeoutMillis)
 })

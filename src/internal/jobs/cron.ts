@@ -12,13 +12,15 @@
 import * as Clock from "effect/Clock"
 import * as Cron from "effect/Cron"
 import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
+import type { Tenant } from "../../Tenant.ts"
 import { Transaction } from "../../Transaction.ts"
 import { packValue, unpackValue } from "../codec.ts"
 import { transact } from "../transact.ts"
 import { type InvalidData, type InvalidId, InvalidOption, type JobTooLarge, render } from "./errors.ts"
-import type { Hub } from "./hub.ts"
-import { isPriority, type Model, PRIORITY_LIMIT, within } from "./model.ts"
+import { type Hub, hubOf } from "./hub.ts"
+import { isPriority, type Model, optionsOf, PRIORITY_LIMIT, within } from "./model.ts"
 import { add } from "./operations.ts"
 
 /** A tick that is handled so late counts as missed: longer than a restart takes, shorter than most schedules' steps. */
@@ -62,7 +64,7 @@ export interface Plan {
 }
 
 /** A schedule with its options checked. */
-export const plan = (
+const planOf = (
   model: Model,
   name: string,
   options: CronOptions<any>
@@ -165,7 +167,7 @@ const handleTicks = Effect.fnUntraced(function*(
 })
 
 /** Runs a schedule for ever. */
-export const runCron = (hub: Hub, model: Model, plan: Plan): Effect.Effect<never> => {
+const runCron = (hub: Hub, model: Model, plan: Plan): Effect.Effect<never> => {
   const step = Effect.flatMap(
     transact(hub.tenant, handleTicks(model, plan)),
     (next) => Effect.map(Clock.currentTimeMillis, (now) => Math.min(REST_LIMIT_MILLIS, Math.max(0, next - now)))
@@ -177,3 +179,15 @@ export const runCron = (hub: Hub, model: Model, plan: Plan): Effect.Effect<never
     ))
   return Effect.forever(Effect.flatMap(safe, Effect.sleep))
 }
+
+export const cronLayer = (
+  model: Model,
+  name: string,
+  input: CronOptions<any>
+): Layer.Layer<never, InvalidOption, Tenant> =>
+  Layer.effectDiscard(Effect.gen(function*() {
+    const hub = yield* hubOf(model)
+    const options = yield* optionsOf(model, input)
+    const plan = yield* Effect.fromResult(planOf(model, name, options))
+    yield* Effect.forkScoped(Effect.interruptible(runCron(hub, model, plan)))
+  }))

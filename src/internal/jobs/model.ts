@@ -137,6 +137,14 @@ export const optionsOf = <O extends object>(model: Model, options: O | undefined
     ? Effect.succeed(options ?? {} as O)
     : Effect.fail(new InvalidOption({ type: model.type, option: "options", problem: "must be an object" }))
 
+/** How long a caller is ready to wait, in milliseconds. */
+export const patienceOf = (model: Model, timeout: Duration.Input | undefined): Effect.Effect<number, InvalidOption> => {
+  const millis = timeout === undefined ? Infinity : millisOf(timeout)
+  return millis === undefined
+    ? Effect.fail(new InvalidOption({ type: model.type, option: "timeout", problem: "must be a duration" }))
+    : Effect.succeed(millis)
+}
+
 /**
  * A string that two elements share when they are one key. Most are strings or whole numbers, and need not be packed: the
  * letter in front is none that a packed element begins with.
