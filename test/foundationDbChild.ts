@@ -1,20 +1,17 @@
 /**
  * A process that uses a cluster and then has nothing to do: `node foundationDbChild.ts <cluster file>`. It says `ready`
- * with a watch armed and a call open, closes its layer, says `closed`, and has to end by itself. With a third argument
- * `crash` it dies of an error instead, in the middle of many transactions.
+ * with a watch armed and a call open, closes its layer, says `closed`, and has to end by itself. With a number as the third
+ * argument it dies of an error instead, in the middle of so many transactions.
  */
 import { Effect, Layer } from "effect"
 import * as FoundationDbBackend from "../src/FoundationDbBackend.ts"
 import * as Tenant from "../src/Tenant.ts"
 import * as Transaction from "../src/Transaction.ts"
 
-const [clusterFile, connectTimeout = "10 seconds", crash] = process.argv.slice(2)
-
-/** Far more than the callbacks that the client library's thread can hand over while nobody takes them. */
-const TRANSACTIONS = 300
+const [clusterFile, connectTimeout = "10 seconds", transactions] = process.argv.slice(2)
 
 const crashing = Effect.gen(function*() {
-  for (let n = 0; n < TRANSACTIONS; n++) {
+  for (let n = 0; n < Number(transactions); n++) {
     yield* Effect.forkScoped(Effect.forever(Tenant.transact(Transaction.set(["child", n], new Uint8Array(1)))))
   }
   setImmediate(() =>
@@ -30,7 +27,7 @@ const program = Effect.gen(function*() {
   const watch = yield* Tenant.transact(Transaction.watch(["child"]))
   yield* Effect.forkScoped(Effect.ignore(watch.changed), { startImmediately: true })
   console.log("ready")
-  if (crash !== undefined) yield* crashing
+  if (transactions !== undefined) yield* crashing
 }).pipe(
   Effect.scoped,
   Effect.provide(

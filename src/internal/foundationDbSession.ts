@@ -32,6 +32,15 @@ const CLIENT_GRACE_MILLIS = 2_000
 /** A special key that the client answers itself: the coordinators, and before the `@` the cluster's name and id. */
 const CONNECTION_STRING = Buffer.from("\xff\xff/connection_string", "latin1")
 
+/**
+ * So many operations can be under way while the client's network thread is stopped: the package has room for 16 calls
+ * back, one an operation, or several for one of the directories; with no room left the thread would wait for ever.
+ */
+const STOPPABLE_OPERATIONS = 8
+
+/** The operations of all sessions that have not settled. */
+let underWay = 0
+
 export const closedError = (): BackendError =>
   new BackendError({ reason: new Closed({ message: "the store's scope is closed" }) })
 
@@ -88,7 +97,7 @@ export class FoundationDbSession {
       } catch (cause) {
         return failed(cause)
       }
-      this.#pending++
+      this.#begun()
       promise.then(
         (value) => {
           this.#settled()
@@ -104,7 +113,7 @@ export class FoundationDbSession {
 
   /** Follows a watch until it settles; `fail` is told when it is no longer watched. Ends it when `cancel` is called. */
   follow(watch: FdbWatch, fire: () => void, fail: (error: BackendError) => void): { readonly cancel: () => void } {
-    this.#pending++
+    this.#begun()
     const settle = (tell: () => void) => {
       this.#settled()
       if (this.#watches.delete(watch)) tell()
@@ -153,7 +162,13 @@ export class FoundationDbSession {
     })
   }
 
+  #begun(): void {
+    this.#pending++
+    underWay++
+  }
+
   #settled(): void {
+    underWay--
     if (--this.#pending === 0) this.#idle?.()
   }
 }
@@ -172,9 +187,10 @@ const nameOf = (connectionString: Uint8Array | undefined, clusterFile: string): 
   connectionString === undefined ? clusterFile : Buffer.from(connectionString).toString("latin1").split("@")[0]!
 
 /**
- * Opens a connection. With the first one, the package stops and awaits its network thread when the process exits. Where
- * many operations are under way that thread waits for the event loop, which does not run any more: a process that ended
- * by an error would never end. Nothing depends on the stop, so the thread ends with the process.
+ * Opens a connection. With the first one, the package stops and awaits its network thread when the process exits, so that
+ * it does not run into what the process takes down. Where many operations are under way that thread waits for the event
+ * loop, which does not run any more, and the process would never end: then the thread is left alone, and the process may
+ * end by a signal.
  */
 const open = (fdb: FdbPackage, settings: Settings): FdbDatabase => {
   const before = process.listeners("exit")
@@ -183,7 +199,13 @@ const open = (fdb: FdbPackage, settings: Settings): FdbDatabase => {
     transaction_timeout: settings.transactionLimitMillis,
     transaction_retry_limit: CLIENT_RETRY_LIMIT
   })
-  for (const added of process.listeners("exit")) if (!before.includes(added)) process.off("exit", added)
+  for (const stop of process.listeners("exit")) {
+    if (before.includes(stop)) continue
+    process.off("exit", stop)
+    process.on("exit", (code) => {
+      if (underWay <= STOPPABLE_OPERATIONS) stop(code)
+    })
+  }
   return database
 }
 
