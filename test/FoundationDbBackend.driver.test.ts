@@ -48,21 +48,41 @@ describe("FoundationDbBackend's driver", () => {
       })
     ))
 
-  it.live("lets a process exit that the client's own listener would hold up for ever", () =>
+  it.live("stops the client when the process exits, but not while more operations are under way than it could end", () =>
     Effect.gen(function*() {
       const fake = makeFake()
       const before = process.listeners("exit")
+      let stops = 0
       const { open } = fake.fdb
       const fdb = {
         ...fake.fdb,
         open: (...args: Parameters<typeof open>) => {
-          process.on("exit", () => assert.fail("waited for the network thread"))
+          process.on("exit", () => void stops++)
           return open(...args)
         }
       }
-      yield* Effect.scoped(make(settings, () => Promise.resolve(fdb)))
-      assert.deepStrictEqual(process.listeners("exit"), before)
-    }))
+      const backend = yield* make(settings, () => Promise.resolve(fdb))
+      const added = process.listeners("exit").filter((listener) => !before.includes(listener))
+      const exit = () => {
+        for (const listener of added) listener(0)
+        return stops
+      }
+      const reads = gate()
+      fake.onRead = (read) => reads.promise.then(read)
+      const under = (count: number) =>
+        Effect.forEach(
+          Array.from({ length: count }),
+          () => Effect.forkChild(within(backend, (driver) => get(driver, "k")), { startImmediately: true })
+        )
+      const few = yield* under(8)
+      assert.strictEqual(exit(), 1)
+      const many = yield* under(1)
+      assert.strictEqual(exit(), 1)
+      reads.open()
+      yield* Effect.forEach([...few, ...many], Fiber.join)
+      assert.strictEqual(exit(), 2)
+      for (const listener of added) process.off("exit", listener)
+    }).pipe(Effect.scoped))
 
   it.live("asks nothing of the cluster to end a transaction that only read", () =>
     withFake((backend, fake) =>
