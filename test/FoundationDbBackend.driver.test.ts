@@ -74,13 +74,36 @@ describe("FoundationDbBackend's driver", () => {
           Array.from({ length: count }),
           () => Effect.forkChild(within(backend, (driver) => get(driver, "k")), { startImmediately: true })
         )
-      const few = yield* under(8)
+      const few = yield* under(7)
       assert.strictEqual(exit(), 1)
       const many = yield* under(1)
       assert.strictEqual(exit(), 1)
       reads.open()
       yield* Effect.forEach([...few, ...many], Fiber.join)
       assert.strictEqual(exit(), 2)
+      const watches = Array.from({ length: 8 }, (_, i): Backend.WatchRequest => ({
+        key: bytes(`w${i}`),
+        fire: () => {},
+        fail: () => {},
+        onCancel: undefined
+      }))
+      yield* within(backend, (driver) => commit(driver, [], { watches }))
+      assert.strictEqual(exit(), 2)
+      const opening = gate()
+      fake.onRead = (read) => opening.promise.then(read)
+      for (const watch of watches) watch.onCancel?.()
+      yield* Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
+      assert.strictEqual(exit(), 3)
+      const connects = yield* Effect.forEach(
+        watches,
+        () =>
+          Effect.forkChild(Effect.scoped(make(settings, () => Promise.resolve(fake.fdb))), { startImmediately: true })
+      )
+      yield* Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
+      assert.strictEqual(exit(), 3)
+      opening.open()
+      yield* Effect.forEach(connects, Fiber.join)
+      assert.strictEqual(exit(), 4)
       for (const listener of added) process.off("exit", listener)
     }).pipe(Effect.scoped))
 

@@ -179,6 +179,7 @@ describe("hostile values", () => {
     packValue("the secret of somebody else ".repeat(50))
     const boastful = Object.defineProperty(Uint8Array.of(1, 2), "length", { value: 500 })
     assert.deepStrictEqual(packValue([boastful]), packValue([Uint8Array.of(1, 2)]))
+    assert.deepStrictEqual(Tuple.pack([1], boastful), Tuple.pack([1], Uint8Array.of(1, 2)))
     const meddling = {
       get a() {
         packValue("meanwhile")

@@ -91,6 +91,9 @@ describe("ReadCache", () => {
     let kept = 0
     for (let i = 0; i < 10_000; i++) kept += Number(cache.has(`k${i}`)) + Number(cache.isEmpty(`r${i}`, `r${i}\0`))
     assert.isBelow(kept, 4_000)
+    cache.read("piece", new Uint8Array(100_000).subarray(10, 200))
+    cache.confirm()
+    assert.strictEqual(cache.get("piece")!.buffer.byteLength, 190)
     cache.read("long", new Uint8Array(100_000))
     assert.isTrue(cache.unconfirmed)
     cache.confirm()

@@ -34,11 +34,11 @@ const CONNECTION_STRING = Buffer.from("\xff\xff/connection_string", "latin1")
 
 /**
  * So many operations can be under way while the client's network thread is stopped: the package has room for 16 calls
- * back, one an operation, or several for one of the directories; with no room left the thread would wait for ever.
+ * back, a commit has two, and some are left for one that has just failed; with no room left the thread would wait for ever.
  */
-const STOPPABLE_OPERATIONS = 8
+const STOPPABLE_OPERATIONS = 7
 
-/** The operations of all sessions that have not settled. */
+/** The operations of the process that have not settled, armed watches and connects among them. */
 let underWay = 0
 
 export const closedError = (): BackendError =>
@@ -233,13 +233,18 @@ export const connect = (
     const answer = Effect.callback<Connected, BackendError>((resume) => {
       const failed = (cause: unknown) => resume(Effect.fail(toConnectError(cause, clusterFile, limit)))
       const timer = setTimeout(() => failed(SILENT), limit + CLIENT_GRACE_MILLIS)
+      underWay++
+      const settled = () => {
+        underWay--
+        clearTimeout(timer)
+      }
       transaction.getReadVersion().then(() => transaction.snapshot().get(CONNECTION_STRING)).then(
         (found) => {
-          clearTimeout(timer)
+          settled()
           resume(Effect.succeed({ session, cluster: nameOf(found, clusterFile) }))
         },
         (cause) => {
-          clearTimeout(timer)
+          settled()
           failed(cause)
         }
       )

@@ -8,6 +8,7 @@
  * integers that a number cannot hold, other types. It never reserves more than the bytes at hand can fill.
  */
 import { type Path, Refused } from "./problem.ts"
+import { lengthOf } from "./tupleElement.ts"
 
 /** Both directions recurse, so bytes from outside must not choose the depth of the stack. No state that people design comes near. */
 const DEPTH_LIMIT = 500
@@ -25,8 +26,6 @@ const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
 
 /** What the next writer writes into; taken while one is at work: a getter of what is written may write, too. */
 let kept: Buffer | undefined
-
-const lengthOf = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Array.prototype), "length")!.get!
 
 class Writer {
   buffer = kept ?? Buffer.allocUnsafeSlow(KEPT_BYTES)
@@ -145,8 +144,7 @@ class Writer {
   }
 
   bytes(value: Uint8Array): void {
-    // its own word for its length may be another: room that is not filled would show what was written before
-    const length: number = lengthOf.call(value)
+    const length = lengthOf(value)
     this.head(0, 0, 0xc4, 0xc5, 0xc6, length)
     const at = this.take(length)
     this.buffer.set(value, at)

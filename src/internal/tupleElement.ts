@@ -88,6 +88,16 @@ export const describe = (value: unknown): string => {
   return typeof name === "string" && name !== "" && name !== "Object" ? `an instance of ${name}` : "a plain object"
 }
 
+const ownLength = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Array.prototype), "length")!.get!
+
+/**
+ * How long an array is, whatever it says of itself: a buffer that is written again must have no room left in it that
+ * nothing fills, or it shows what was written before.
+ *
+ * @internal
+ */
+export const lengthOf = (bytes: Uint8Array): number => ownLength.call(bytes)
+
 /** @internal */
 export const assertBytes: (value: unknown, name: string) => asserts value is Uint8Array = (value, name) => {
   if (!(value instanceof Uint8Array)) {

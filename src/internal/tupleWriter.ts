@@ -20,6 +20,7 @@ import {
   escapeByte,
   Float,
   invalidArgument,
+  lengthOf,
   maximumDepth,
   maximumIntegerBytes,
   maximumPackedBytes,
@@ -127,10 +128,11 @@ const writeAll = (writer: Writer, tuple: unknown, prefix: Uint8Array | undefined
   }
   if (prefix !== undefined) {
     assertBytes(prefix, "the prefix")
-    if (prefix.length > maximumPackedBytes) throw tooLarge()
-    ensure(writer, prefix.length)
+    const length = lengthOf(prefix)
+    if (length > maximumPackedBytes) throw tooLarge()
+    ensure(writer, length)
     writer.bytes.set(prefix, 0)
-    writer.length = prefix.length
+    writer.length = length
   }
   for (let i = 0; i < tuple.length; i++) {
     writer.path[0] = i

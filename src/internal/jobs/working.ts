@@ -65,6 +65,7 @@ const Signal = Symbol("effect-dgen/jobs/signal")
 
 /** One for all runs: a getter in an object's literal would cost each a hidden class of its own, collected late. */
 const SIGNAL: PropertyDescriptor & ThisType<{ readonly [Signal]: () => AbortSignal }> = {
+  configurable: true,
   enumerable: true,
   get() {
     return this[Signal]()
