@@ -185,7 +185,7 @@ type Steps = ReadonlyArray<Payload & { readonly way: string }>
 const run = (steps: Steps, options: DgenServer.Options) =>
   Effect.gen(function*() {
     const seen: Array<string> = []
-    // actions come after the answer, so their place among what handlers see is nobody's promise
+    // actions come after the answer: those of a batch, and of a call past the queue that follows it, run beside each other
     const acted: Array<string> = []
     const start = twin(seen, acted)
     const opened: { scope: Scope.Closeable } = { scope: yield* Scope.make() }
@@ -235,7 +235,7 @@ const run = (steps: Steps, options: DgenServer.Options) =>
     const rows = (yield* rowsUnder(state)).map(({ key, value }) =>
       `${Buffer.from(key).subarray(state.length).toString("latin1")} = ${Buffer.from(value).toString("latin1")}`
     )
-    return { seen, acted, heard, rows, state: show(yield* other.state) }
+    return { seen, acted: acted.sort(), heard, rows, state: show(yield* other.state) }
   }).pipe(
     Effect.scoped,
     Effect.provide(Tenant.layer(["twin"]).pipe(Layer.provideMerge(MemoryBackend.layer))),
