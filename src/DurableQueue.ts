@@ -131,8 +131,7 @@ export const pushAll = (
     if (!Array.isArray(items) || !Array.from(items).every((item) => item instanceof Uint8Array)) {
       return refuse(state, "the items must be an array of Uint8Arrays", ".pushAll")
     }
-    // a copy has the length that it says
-    for (const item of items) Queue.push(state, keys, new Uint8Array(item))
+    for (const item of items) Queue.push(state, keys, item)
     return state.failure === undefined ? Effect.void : Effect.die(state.failure)
   })
 

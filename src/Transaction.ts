@@ -130,12 +130,6 @@ export const get = (
     return Effect.map(read, (value) => value === undefined ? undefined : copy(value))
   })
 
-const bigintBytes = (amount: bigint): Uint8Array => {
-  const bytes = new Uint8Array(8)
-  new DataView(bytes.buffer).setBigInt64(0, BigInt.asIntN(64, amount), true)
-  return bytes
-}
-
 /** The store may keep what it gave: whoever has a copy may change it. */
 const copy = (value: Uint8Array): Uint8Array => new Uint8Array(value)
 
@@ -289,7 +283,7 @@ export const add = (key: Tuple.Tuple, amount: number | bigint): Effect.Effect<vo
       state.fail(new InvalidArgument({ message: "Transaction.add: the amount must be a safe integer or a bigint" }))
       return refuse(state)
     }
-    state.add(packed, typeof amount === "bigint" ? bigintBytes(amount) : amountBytes(amount))
+    state.add(packed, amountBytes(amount))
     return state.failure === undefined ? Effect.void : refuse(state)
   })
 

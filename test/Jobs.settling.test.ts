@@ -2,9 +2,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Latch, Layer, Logger, Schema, type Scope } from "effect"
 import { type Backend, BackendError, Jobs, MemoryBackend, Tenant } from "effect-dgen"
-import { TestClock } from "effect/testing"
 import { committing } from "./driverSupport.ts"
-import { opened } from "./suites/jobsSupport.ts"
+import { opened, pass as step } from "./suites/jobsSupport.ts"
 
 const { transact } = Tenant
 const message = "on purpose"
@@ -54,11 +53,7 @@ const together = (type: Jobs.JobType<string>, count: number, result: (id: unknow
 const range = (begin: number, end: number) => Array.from({ length: end - begin }, (_, i) => begin + i)
 
 /** Lets time pass in steps, and all fibers go on after each. */
-const pass = (seconds: number) =>
-  Effect.repeat(
-    Effect.andThen(TestClock.adjust("100 millis"), Effect.repeat(Effect.yieldNow, { times: 50 })),
-    { times: 10 * seconds - 1 }
-  )
+const pass = (seconds: number) => Effect.repeat(step("100 millis"), { times: 10 * seconds - 1 })
 
 describe("settling", () => {
   it.live("many jobs that end together with more data than a transaction holds: each has run once", () => {

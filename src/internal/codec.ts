@@ -17,12 +17,13 @@ export const packData = (value: unknown): Result.Result<Uint8Array, Problem> => 
 export const packValue = (value: unknown): Uint8Array => packPlain(value, [])
 
 /** MessagePack as plain data, or what is wrong with the bytes. */
-export const unpackValue = (bytes: Uint8Array): Result.Result<unknown, string> =>
-  Result.mapError(refusing(() => unpackPlain(bytes, [])), ({ problem }) => problem)
+export const unpackValue = (bytes: Uint8Array): Result.Result<unknown, string> => unpack(bytes, false)
 
 /** The same for what this library keeps for itself: bytes in it are views, and nobody changes them. */
-export const unpackOwn = (bytes: Uint8Array): Result.Result<unknown, string> =>
-  Result.mapError(refusing(() => unpackPlain(bytes, [], true)), ({ problem }) => problem)
+export const unpackOwn = (bytes: Uint8Array): Result.Result<unknown, string> => unpack(bytes, true)
+
+const unpack = (bytes: Uint8Array, givesViews: boolean): Result.Result<unknown, string> =>
+  Result.mapError(refusing(() => unpackPlain(bytes, [], givesViews)), ({ problem }) => problem)
 
 const refusing = <A>(run: () => A): Result.Result<A, Problem> =>
   Result.try({

@@ -6,9 +6,13 @@ const COUNTER_BYTES = 8
 
 const HALF = 2 ** 32
 
-/** What an addition of the store takes, of a safe integer. */
-export const amountBytes = (amount: number): Uint8Array => {
+/** What an addition of the store takes, of a safe integer, or of a bigint: that wraps. */
+export const amountBytes = (amount: number | bigint): Uint8Array => {
   const bytes = new Uint8Array(COUNTER_BYTES)
+  if (typeof amount === "bigint") {
+    new DataView(bytes.buffer).setBigInt64(0, BigInt.asIntN(64, amount), true)
+    return bytes
+  }
   const high = Math.floor(amount / HALF)
   for (let i = 0; i < 4; i++) {
     bytes[i] = amount >>> (8 * i)

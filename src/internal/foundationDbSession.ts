@@ -234,20 +234,12 @@ export const connect = (
       const failed = (cause: unknown) => resume(Effect.fail(toConnectError(cause, clusterFile, limit)))
       const timer = setTimeout(() => failed(SILENT), limit + CLIENT_GRACE_MILLIS)
       underWay++
-      const settled = () => {
+      const answered = transaction.getReadVersion().then(() => transaction.snapshot().get(CONNECTION_STRING))
+      const settled = answered.finally(() => {
         underWay--
         clearTimeout(timer)
-      }
-      transaction.getReadVersion().then(() => transaction.snapshot().get(CONNECTION_STRING)).then(
-        (found) => {
-          settled()
-          resume(Effect.succeed({ session, cluster: nameOf(found, clusterFile) }))
-        },
-        (cause) => {
-          settled()
-          failed(cause)
-        }
-      )
+      })
+      settled.then((found) => resume(Effect.succeed({ session, cluster: nameOf(found, clusterFile) })), failed)
       return Effect.sync(() => clearTimeout(timer))
     })
     return Effect.onError(answer, () => {

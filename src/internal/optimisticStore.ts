@@ -205,7 +205,10 @@ export class OptimisticStore {
         const value = change.before === undefined ? this.#base.get(key) : change.before.value
         replaced.push({ until: change.version, value })
       }
-      if (replaced.length > 0) this.#older.set(key, [...this.#older.get(key) ?? [], ...replaced.reverse()])
+      if (replaced.length === 0) continue
+      const older = this.#older.get(key)
+      if (older === undefined) this.#older.set(key, replaced.reverse())
+      else for (const entry of replaced.reverse()) older.push(entry)
     }
   }
 

@@ -7,6 +7,7 @@
  * cut off or left over bytes, lengths beyond the end, text that is not UTF-8, keys that are not text or come twice,
  * integers that a number cannot hold, other types. It never reserves more than the bytes at hand can fill.
  */
+import * as Keys from "./keys.ts"
 import { type Path, Refused } from "./problem.ts"
 import { lengthOf } from "./tupleElement.ts"
 
@@ -39,10 +40,10 @@ class Writer {
 
   /** A copy of what was written. The next writer gets the buffer. */
   finish(): Uint8Array {
-    const copy = Buffer.allocUnsafe(this.at)
-    this.buffer.copy(copy, 0, 0, this.at)
+    const copy = Keys.reserve(this.at)
+    copy.set(this.buffer.subarray(0, this.at))
     if (this.buffer.length === KEPT_BYTES) kept = this.buffer
-    return new Uint8Array(copy.buffer, copy.byteOffset, this.at)
+    return copy
   }
 
   /** Makes room, and gives where it begins. */

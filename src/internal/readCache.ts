@@ -24,6 +24,9 @@ const VALUE_LIMIT_BYTES = 1_024
 
 const KEY_LIMIT_BYTES = 512
 
+const isShort = (key: string, value: Value): boolean =>
+  key.length <= KEY_LIMIT_BYTES && (value?.length ?? 0) <= VALUE_LIMIT_BYTES
+
 export class ReadCache {
   #young = new Map<string, Value>()
   #old = new Map<string, Value>()
@@ -55,7 +58,7 @@ export class ReadCache {
   /** A key was read from the file. */
   read(key: string, value: Value): void {
     this.unconfirmed = true
-    if (key.length <= KEY_LIMIT_BYTES && (value?.length ?? 0) <= VALUE_LIMIT_BYTES) this.#readKeys.push([key, value])
+    if (isShort(key, value)) this.#readKeys.push([key, value])
   }
 
   /** A range was read from the file: `rows` of its keys were found. */
@@ -77,8 +80,7 @@ export class ReadCache {
     // an unconfirmed value may be older than the one that was written
     this.#forgetRead()
     for (const [key, value] of writes) {
-      const isShort = key.length <= KEY_LIMIT_BYTES && (value?.length ?? 0) <= VALUE_LIMIT_BYTES
-      if (!isShort) {
+      if (!isShort(key, value)) {
         this.#young.delete(key)
         this.#old.delete(key)
         // most of what is cleared was read for the last time

@@ -35,8 +35,6 @@ const USER_VERSION_LIMIT = 65_535
 
 const STAMP_BYTES = 10
 
-const NOTHING: ReadonlyArray<never> = []
-
 /** FoundationDB takes the stamp's place in the last bytes of a value, and counts them. */
 const STAMP_POSITION_BYTES = 4
 
@@ -82,7 +80,7 @@ export class TransactionState {
   #readRanges: Map<string, KeyRange> | undefined
   readonly #watches: Array<WatchRequest> = []
   #fetched: Map<string, Uint8Array | undefined> | undefined
-  #kept: ReadonlyArray<readonly [name: symbol, value: unknown]> = NOTHING
+  #kept: Map<symbol, unknown> | undefined
   readonly #participants: Array<Participant> = []
   /** What takes participants back to the last mark. */
   #taking: Array<() => void> = []
@@ -125,11 +123,12 @@ export class TransactionState {
 
   /** What another module keeps for the length of this try. Weak maps beside the tries cost the collector more. */
   kept<A>(name: symbol): A | undefined {
-    return this.#kept.find((entry) => entry[0] === name)?.[1] as A | undefined
+    return this.#kept?.get(name) as A | undefined
   }
 
   keep(name: symbol, value: unknown): void {
-    this.#kept = [...this.#kept.filter((entry) => entry[0] !== name), [name, value]]
+    this.#kept ??= new Map()
+    this.#kept.set(name, value)
   }
 
   /** Whoever keeps what it will write until the end takes part in what is taken back. */

@@ -26,18 +26,13 @@ import type { Hub } from "./hub.ts"
 import { type Job, wasSettledHere } from "./job.ts"
 import { loadHeld, prefetch, renew } from "./lifecycle.ts"
 import type { Model, Place } from "./model.ts"
+import { PART_BYTES_LIMIT, PART_JOBS_LIMIT } from "./parts.ts"
 import type { Row } from "./row.ts"
 import * as Settings from "./settings.ts"
 import { passedMillis } from "./time.ts"
 
 /** Two beats can be lost, or one be late by twice this, before a lease is. */
 const BEATS_PER_TIMEOUT = 3
-
-/** Jobs that one transaction renews, checks or settles. */
-export const PART_JOBS_LIMIT = 500
-
-/** What one transaction renews, checks or settles, in bytes: far from the limit of a transaction. */
-export const PART_BYTES_LIMIT = 2_000_000
 
 /** After a failed turn or beat the next one waits for so long, at the most. */
 const PAUSE_MILLIS = 250

@@ -303,6 +303,16 @@ export const removeJob = (place: Place, id: Tuple.Element, row: Row): Effect.Eff
   return changeAndUnpark(place, id, row, undefined)
 }
 
+/** The job of an entry of `ended` is gone, or the entry, if it is no job's (5). */
+export const removeEnded = (
+  place: Place,
+  id: Tuple.Element,
+  row: Row | undefined,
+  entry: Uint8Array,
+  state: State
+): Effect.Effect<void> =>
+  isEntryOf(place.keys, id, row, entry) ? removeJob(place, id, row!) : clearOrphan(place, entry, state)
+
 /**
  * A job whose row is damaged is gone, and what of it can be found without its row: its data, its activity entry, and the
  * place of its key if the row still tells the key. Other entries are left to who meets them (5). `false` for a row that

@@ -10,7 +10,7 @@ import * as Counters from "../counters.ts"
 import * as Keys from "../keys.ts"
 import { InvalidOption, type UnreadableData } from "./errors.ts"
 import { isState, type State, STATES } from "./layout.ts"
-import { clearOrphan, isEntryOf, removeJob, tryLoad } from "./lifecycle.ts"
+import { isEntryOf, removeEnded, tryLoad } from "./lifecycle.ts"
 import { decodeData, type Model, optionsOf, type Place, within } from "./model.ts"
 import { decode, readData, type Row } from "./row.ts"
 
@@ -220,8 +220,7 @@ const purgeIn = Effect.fnUntraced(
       const id = keys.lastOf(entry.key, keys.ended)
       const row = id === undefined ? "unreadable" : yield* tryLoad(place, id)
       if (id === undefined || row === "unreadable") continue
-      if (isEntryOf(keys, id, row, entry.key)) yield* removeJob(place, id, row!)
-      else yield* clearOrphan(place, entry.key, "dead")
+      yield* removeEnded(place, id, row, entry.key, "dead")
       count++
       if (state.size > PURGE_BYTES_LIMIT) break
     }

@@ -29,20 +29,13 @@ import type { Seen } from "./bell.ts"
 import { render } from "./errors.ts"
 import type { Hub } from "./hub.ts"
 import { STAMP_BYTES } from "./layout.ts"
-import { clearOrphan, expire, isEntryOf, prefetch, removeJob, tryLoad } from "./lifecycle.ts"
+import { expire, prefetch, removeEnded, tryLoad } from "./lifecycle.ts"
 import { type Model, type Place, retryDelay } from "./model.ts"
+import { PART_BYTES_LIMIT, PartLimit } from "./parts.ts"
+import type { Row } from "./row.ts"
 import * as Settings from "./settings.ts"
 import { clockShows, passedMillis } from "./time.ts"
 import { touchedOf } from "./touched.ts"
-
-/** Jobs that one transaction gives back or removes at the most. */
-const PASS_JOBS_LIMIT = 500
-
-/** A pass ends early when its transaction has so many bytes: far from the store's limit. */
-const PASS_BYTES_LIMIT = 2_000_000
-
-/** A pass that was made smaller is doubled after so many good ones: of those that are too large most are not tried. */
-const GOOD_PASSES = 4
 
 /** After a failed pass the next one waits for so long. */
 const PAUSE_MILLIS = 250
@@ -109,104 +102,90 @@ const NOTHING: Passed = { done: 0, left: 0 }
 /** A step of a sweep: does its work for at most so many rows of a range, behind `skip` others. */
 type Pass = (place: Place, limit: number, skip: number) => Effect.Effect<Passed>
 
-const idsOf = (entries: ReadonlyArray<{ readonly id: Tuple.Element | undefined }>): ReadonlyArray<Tuple.Element> =>
-  entries.flatMap(({ id }) => id === undefined ? [] : [id])
+/** A row of a range, and the id that it names: `undefined` when it names none. */
+interface Entry {
+  readonly key: Uint8Array
+  readonly id: Tuple.Element | undefined
+}
 
-const expirePass = (hub: Hub, upTo: Uint8Array): Pass => (place, limit, skip) =>
-  expireSome(hub, upTo, place, limit, skip)
-
-const expireSome = Effect.fnUntraced(function*(
+/** Runs `use` on the job of each entry, until the transaction has done its share. */
+const passOver = Effect.fnUntraced(function*(
   hub: Hub,
-  upTo: Uint8Array,
   place: Place,
-  limit: number,
-  skip: number
+  entries: ReadonlyArray<Entry>,
+  areRunning: boolean,
+  use: (id: Tuple.Element, row: Row | undefined, entry: Uint8Array) => Effect.Effect<unknown>
 ): Effect.fn.Return<Passed> {
+  yield* prefetch(place, () => entries.flatMap(({ id }) => id === undefined ? [] : [id]), areRunning)
+  let done = 0
+  let left = 0
+  for (const { id, key } of entries) {
+    const row = id === undefined ? "unreadable" : yield* tryLoad(place, id)
+    if (id === undefined || row === "unreadable") {
+      if (id !== undefined) yield* hub.tellUnreadable(id)
+      left++
+      continue
+    }
+    yield* use(id, row, key)
+    done++
+    if (place.state.size > PART_BYTES_LIMIT) break
+  }
+  return { done, left }
+})
+
+const expirePass = (hub: Hub, upTo: Uint8Array): Pass => (place, limit, skip) => {
   const { keys, model, state } = place
   const end = Keys.next(keys.activityEntry(upTo))
-  const rows = yield* state.getRange(keys.activity, end, { limit: skip + limit, snapshot: true })
-  const entries = rows.slice(skip).map((entry) => ({ ...entry, id: keys.unpackId(entry.value) }))
-  yield* prefetch(place, () => idsOf(entries), true)
-  let done = 0
-  let left = 0
-  for (const { id, ...entry } of entries) {
-    const row = id === undefined ? "unreadable" : yield* tryLoad(place, id)
-    if (id === undefined || row === "unreadable") {
-      if (id !== undefined) yield* hub.tellUnreadable(id)
-      left++
-      continue
-    }
-    const stamp = entry.key.subarray(entry.key.length - STAMP_BYTES)
+  const expireOne = (id: Tuple.Element, row: Row | undefined, entry: Uint8Array) => {
     const stored = touchedOf(state).storedEntry(keys, id)
-    if (row?.state === "running" && stored !== undefined && Tuple.equalsBytes(stored, stamp)) {
-      const silent = new Error(`job ${render(id)}: its holder gave no sign of life`)
-      const delay = yield* retryDelay(model, row.attempts, state.timeMillis, silent)
-      yield* expire(place, id, row, delay !== undefined)
-    } else state.clear(entry.key)
-    done++
-    if (state.size > PASS_BYTES_LIMIT) break
+    const isOwn = stored !== undefined && Tuple.equalsBytes(stored, entry.subarray(entry.length - STAMP_BYTES))
+    if (row?.state !== "running" || !isOwn) return Effect.sync(() => state.clear(entry))
+    const silent = new Error(`job ${render(id)}: its holder gave no sign of life`)
+    return Effect.flatMap(
+      retryDelay(model, row.attempts, state.timeMillis, silent),
+      (delay) => expire(place, id, row, delay !== undefined)
+    )
   }
-  return { done, left }
-})
+  return Effect.flatMap(state.getRange(keys.activity, end, { limit: skip + limit, snapshot: true }), (rows) => {
+    const entries = rows.slice(skip).map(({ key, value }) => ({ key, id: keys.unpackId(value) }))
+    return passOver(hub, place, entries, true, expireOne)
+  })
+}
 
-const retentionPass = (hub: Hub): Pass => (place, limit, skip) => removeSome(hub, place, limit, skip)
-
-const removeSome = Effect.fnUntraced(function*(
-  hub: Hub,
-  place: Place,
-  limit: number,
-  skip: number
-): Effect.fn.Return<Passed> {
+const retentionPass = (hub: Hub): Pass => (place, limit, skip) => {
   const { keys, model, state } = place
   const upTo = Math.floor(state.timeMillis - model.retentionMillis)
-  if (!Number.isSafeInteger(upTo)) return NOTHING
+  if (!Number.isSafeInteger(upTo)) return Effect.succeed(NOTHING)
   const { begin } = keys.endedOf("finished")
   const end = keys.endedBefore("finished", upTo)
-  const rows = yield* state.getRange(begin, end, { limit: skip + limit, snapshot: true })
-  const entries = rows.slice(skip).map((entry) => ({ ...entry, id: keys.lastOf(entry.key, keys.ended) }))
-  yield* prefetch(place, () => idsOf(entries), false)
-  let done = 0
-  let left = 0
-  for (const { id, ...entry } of entries) {
-    const row = id === undefined ? "unreadable" : yield* tryLoad(place, id)
-    if (id === undefined || row === "unreadable") {
-      if (id !== undefined) yield* hub.tellUnreadable(id)
-      left++
-      continue
-    }
-    if (isEntryOf(keys, id, row, entry.key)) yield* removeJob(place, id, row!)
-    else yield* clearOrphan(place, entry.key, "finished")
-    done++
-    if (state.size > PASS_BYTES_LIMIT) break
-  }
-  return { done, left }
-})
+  return Effect.flatMap(state.getRange(begin, end, { limit: skip + limit, snapshot: true }), (rows) => {
+    const entries = rows.slice(skip).map(({ key }) => ({ key, id: keys.lastOf(key, keys.ended) }))
+    return passOver(hub, place, entries, false, (id, row, entry) => removeEnded(place, id, row, entry, "finished"))
+  })
+}
 
 /** Repeats a pass until it finds nothing (3). A row that always fails is passed over, so that others are not held up. */
 const sweep = Effect.fnUntraced(function*(hub: Hub, model: Model, pass: Pass) {
-  let limit = PASS_JOBS_LIMIT
-  let good = 0
+  const limit = new PartLimit()
   let skip = 0
   for (;;) {
     const body = Effect.flatMap(
       Transaction,
-      (state) => pass({ model, state, keys: hub.keys }, limit, skip)
+      (state) => pass({ model, state, keys: hub.keys }, limit.jobs, skip)
     )
     const exit = yield* Effect.exit(transact(hub.tenant, body))
     if (Exit.isSuccess(exit)) {
       const { done, left } = exit.value
       skip += left
       if (done + left === 0) return
-      good++
-      if (good % GOOD_PASSES === 0) limit = Math.min(PASS_JOBS_LIMIT, limit * 2)
+      limit.succeeded()
       continue
     }
-    good = 0
     const error = exit.cause.reasons.find((reason) => reason._tag === "Fail")?.error
-    if (limit === 1 && error?.isRetryable !== true) skip++
-    limit = Math.max(1, Math.floor(limit / 2))
+    if (limit.jobs === 1 && error?.isRetryable !== true) skip++
+    limit.failed(limit.jobs)
     yield* Effect.logWarning(
-      `jobs of type ${render(hub.type)}: a pass of the monitor failed, repeating it with ${limit} jobs`,
+      `jobs of type ${render(hub.type)}: a pass of the monitor failed, repeating it with ${limit.jobs} jobs`,
       exit.cause
     )
     yield* Effect.sleep(PAUSE_MILLIS)

@@ -220,11 +220,19 @@ export const getData = (
 ): Effect.Effect<any, BadInput | JobNotFound | UnreadableData, Transaction> =>
   within(model, (place) => Effect.flatMap(found(place, id), (row) => readDecoded(place, id, row)))
 
+/** A job as its holder's operation finds it. */
+interface Holding {
+  readonly place: Place
+  readonly job: Job<unknown>
+  readonly row: Row
+  readonly lock: Uint8Array
+}
+
 /** Runs a holder's operation: the job must be of this type, and still be held. */
 const held = <A, E>(
   model: Model,
   job: Job<unknown>,
-  use: (place: Place, row: Row, lock: Uint8Array) => Effect.Effect<A, E>
+  use: (holding: Holding) => Effect.Effect<A, E>
 ): Effect.Effect<A, E | Halt | InvalidOption, Transaction> =>
   within(model, (place): Effect.Effect<A, E | Halt | InvalidOption> => {
     const lock = lockOf(job)
@@ -232,7 +240,7 @@ const held = <A, E>(
     if (lock === undefined || !sameElement(job.type, model.type)) {
       return invalid(model, "job", "must be a job of this type that accept gave, or a handler got")
     }
-    return Effect.flatMap(Lifecycle.loadHeld(place, job.id, lock), (row) => use(place, row, lock))
+    return Effect.flatMap(Lifecycle.loadHeld(place, job.id, lock), (row) => use({ place, job, row, lock }))
   })
 
 const sameElement = (a: Tuple.Element, b: Tuple.Element): boolean => a === b || elementText(a) === elementText(b)
@@ -241,11 +249,11 @@ const sameElement = (a: Tuple.Element, b: Tuple.Element): boolean => a === b || 
 const ending = <A, E>(
   model: Model,
   job: Job<unknown>,
-  use: (place: Place, row: Row) => Effect.Effect<A, E>
+  use: (holding: Holding) => Effect.Effect<A, E>
 ): Effect.Effect<A, E | Halt | InvalidOption, Transaction> =>
-  held(model, job, (place, row, lock) =>
-    Effect.tap(use(place, row), () => {
-      place.state.onAccepted.push(() => settled(lock))
+  held(model, job, (holding) =>
+    Effect.tap(use(holding), () => {
+      holding.place.state.onAccepted.push(() => settled(holding.lock))
       return Effect.void
     }))
 
@@ -259,7 +267,7 @@ export const update = (
   job: Job<unknown>,
   data?: unknown
 ): Effect.Effect<Job<any>, HolderError, Transaction> =>
-  held(model, job, (place, row, lock) =>
+  held(model, job, ({ lock, place, row }) =>
     Effect.map(
       Effect.flatMap(encodeOptional(model, job.id, data), (bytes) => Lifecycle.renew(place, job.id, row, bytes)),
       (after) => makeJob(model.type, job.id, lock, after, data === undefined ? job.data : data)
@@ -270,13 +278,10 @@ export const updateProgress = (
   job: Job<unknown>,
   change: (data: any) => unknown
 ): Effect.Effect<Job<any>, HolderError | UnreadableData, Transaction> =>
-  held(model, job, (place, row, lock) => changeData(place, job, row, lock, change))
+  held(model, job, (holding) => changeData(holding, change))
 
 const changeData = Effect.fnUntraced(function*(
-  place: Place,
-  job: Job<unknown>,
-  row: Row,
-  lock: Uint8Array,
+  { job, lock, place, row }: Holding,
   change: (data: any) => unknown
 ): Effect.fn.Return<Job<any>, HolderError | UnreadableData> {
   const { model } = place
@@ -292,7 +297,7 @@ export const finish = (
   job: Job<unknown>,
   data?: unknown
 ): Effect.Effect<void, HolderError, Transaction> =>
-  ending(model, job, (place, row) =>
+  ending(model, job, ({ place, row }) =>
     Effect.flatMap(
       encodeOptional(model, job.id, data),
       (bytes) => Effect.asVoid(Lifecycle.complete(place, job.id, row, bytes))
@@ -303,13 +308,10 @@ export const resubmitJob = (
   job: Job<unknown>,
   input?: { readonly scheduledAt?: DateTime.DateTime.Input | undefined }
 ): Effect.Effect<Job<any>, Halt | InvalidOption, Transaction> =>
-  held(model, job, (place, row, lock) => resubmitHeld(place, job, row, lock, input))
+  held(model, job, (holding) => resubmitHeld(holding, input))
 
 const resubmitHeld = Effect.fnUntraced(function*(
-  place: Place,
-  job: Job<unknown>,
-  row: Row,
-  lock: Uint8Array,
+  { job, lock, place, row }: Holding,
   input: Pick<ResubmitOptions, "scheduledAt"> | undefined
 ): Effect.fn.Return<Job<any>, InvalidOption> {
   const { model } = place
@@ -325,7 +327,7 @@ export const isResubmitted = (
   job: Job<unknown>
 ): Effect.Effect<boolean, InvalidOption, Transaction> =>
   Effect.catchIf(
-    held(model, job, (_, row) => Effect.succeed(row.resubmit !== undefined)),
+    held(model, job, ({ row }) => Effect.succeed(row.resubmit !== undefined)),
     (error): error is Halt => error._tag === "Halt",
     () => Effect.succeed(false)
   )
@@ -339,7 +341,7 @@ export const fail = (
   job: Job<unknown>,
   error: unknown
 ): Effect.Effect<State, Halt | InvalidOption, Transaction> =>
-  ending(model, job, (place, row) =>
+  ending(model, job, ({ place, row }) =>
     Effect.flatMap(
       retryDelay(model, row.attempts, place.state.timeMillis, error),
       (delay) =>
@@ -353,4 +355,4 @@ export const fail = (
     ))
 
 export const release = (model: Model, job: Job<unknown>): Effect.Effect<void, Halt | InvalidOption, Transaction> =>
-  ending(model, job, (place, row) => Lifecycle.handBack(place, job.id, row))
+  ending(model, job, ({ place, row }) => Lifecycle.handBack(place, job.id, row))

@@ -29,15 +29,13 @@ import { take, type Taken, taking, waitForMore } from "./accept.ts"
 import { textOf } from "./errors.ts"
 import type { Hub } from "./hub.ts"
 import { type Job, lockOf, wasSettledHere } from "./job.ts"
-import { type Held, idBytes, Leases, PART_BYTES_LIMIT, PART_JOBS_LIMIT, storedBytesOf } from "./leases.ts"
+import { type Held, idBytes, Leases, storedBytesOf } from "./leases.ts"
 import { complete, failRun, handBack, loadHeld, prefetch } from "./lifecycle.ts"
 import { elementText, encodeData, type Model, type Place, retryDelay } from "./model.ts"
 import { errorText } from "./operations.ts"
+import { PART_BYTES_LIMIT, PartLimit } from "./parts.ts"
 import type { Row } from "./row.ts"
 import { passedMillis } from "./time.ts"
-
-/** What a turn settles is doubled after so many good ones: of those that are too large most are not tried. */
-const GOOD_TURNS = 4
 
 /** Jobs that one turn takes. */
 const TAKE_LIMIT = 200
@@ -101,9 +99,7 @@ export class Worker<E> {
   readonly #aheadLimit: number
   #isDraining = false
   /** So many jobs one turn settles at the most (3). */
-  #settleLimit = PART_JOBS_LIMIT
-  /** Turns that succeeded since one failed. */
-  #good = 0
+  readonly #settleLimit = new PartLimit()
   /** Whether the last turn failed: then the next one only settles. */
   #hasFailed = false
   /** Open while there is something for the loop to do besides new jobs. */
@@ -160,7 +156,7 @@ export class Worker<E> {
     return Effect.suspend(() => {
       this.#work.closeUnsafe()
       const batch = this.#nextBatch()
-      if (batch.length === 0) this.#settleLimit = PART_JOBS_LIMIT
+      if (batch.length === 0) this.#settleLimit.reset()
       // after a failure the settling is alone, so that what fails is known
       const free = this.#isDraining || (this.#hasFailed && batch.length > 0)
         ? 0
@@ -196,7 +192,7 @@ export class Worker<E> {
     let count = 0
     for (const ended of this.#ended) {
       bytes += sizeOf(ended)
-      if (count > 0 && (bytes > PART_BYTES_LIMIT || count >= this.#settleLimit)) break
+      if (count > 0 && (bytes > PART_BYTES_LIMIT || count >= this.#settleLimit.jobs)) break
       count++
     }
     return this.#ended.splice(0, count)
@@ -214,8 +210,7 @@ export class Worker<E> {
       this.#forget(batch[0]!.held)
     }
     this.#hasFailed = true
-    this.#good = 0
-    if (batch.length > 0) this.#settleLimit = Math.max(1, Math.floor(batch.length / 2))
+    if (batch.length > 0) this.#settleLimit.failed(batch.length)
     return Effect.failCause(cause)
   }
 
@@ -226,8 +221,7 @@ export class Worker<E> {
     begunMillis: number
   ): Effect.Effect<Effect.Effect<void>> {
     this.#hasFailed = false
-    this.#good++
-    if (this.#good % GOOD_TURNS === 0) this.#settleLimit = Math.min(PART_JOBS_LIMIT, this.#settleLimit * 2)
+    this.#settleLimit.succeeded()
     for (const { held } of batch) this.#forget(held)
     const counted = batch.length === 0 ? Effect.void : Metric.update(handled, batch.length)
     if (taken === undefined) return Effect.as(counted, Effect.void)

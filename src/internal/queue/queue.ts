@@ -12,6 +12,7 @@ import * as Tuple from "../../Tuple.ts"
 import * as Counters from "../counters.ts"
 import * as Keys from "../keys.ts"
 import type { TransactionState } from "../transactionState.ts"
+import { lengthOf } from "../tupleElement.ts"
 import * as Pieces from "./pieces.ts"
 import type { QueueKeys } from "./queueKeys.ts"
 
@@ -39,7 +40,7 @@ const itemOf = (whole: Pieces.Whole): Item => {
 
 /** Adds a message at the end, with the attempts that it has behind it. */
 export const push = (state: TransactionState, keys: QueueKeys, message: Uint8Array, attempts = 0): void => {
-  const bytes = Keys.reserve(HEADER_BYTES + message.length)
+  const bytes = Keys.reserve(HEADER_BYTES + lengthOf(message))
   Keys.writeUint32(bytes, 0, attempts)
   bytes.set(message, HEADER_BYTES)
   Pieces.append(state, keys.items, bytes)
