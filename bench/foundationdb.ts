@@ -7,8 +7,8 @@ import { Context, Effect, Layer, Schema } from "effect"
 import { Backend, type BackendError, DgenServer, FoundationDbBackend, Tenant } from "effect-dgen"
 import { fork } from "node:child_process"
 import { findFoundationDb, whySkipped } from "../scripts/foundationDb.mjs"
-import { type FdbPackage, type FdbTransaction, importPackage } from "../src/internal/foundationDbPackage.ts"
-import { startCluster } from "../test/throwawayCluster.ts"
+import { type FdbPackage, type FdbTransaction, importPackage } from "../src/internal/foundationdb/package.ts"
+import { startCluster } from "../test/foundationdb/throwawayCluster.ts"
 
 const ROUNDS = 4
 const CALLS = 500

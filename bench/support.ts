@@ -8,7 +8,7 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { parseArgs } from "node:util"
-import { SqliteFile } from "../src/internal/sqliteFile.ts"
+import { SqliteFile } from "../src/internal/sqlite/file.ts"
 
 /** Every measurement takes about this long, whatever a flush costs. */
 const MEASURE_MILLIS = 2_000

@@ -74,7 +74,7 @@ if (printed !== "41 ok") {
   process.exit(1)
 }
 run("the program effect-dgen", "npx", ["effect-dgen", "--help"], consumer)
-for (const blocked of ["effect-dgen/internal/keys", "effect-dgen/index"]) {
+for (const blocked of ["effect-dgen/internal/data/keys", "effect-dgen/index"]) {
   const probe = spawnSync("node", ["--input-type=module", "-e", `await import(${JSON.stringify(blocked)})`], {
     cwd: consumer,
     encoding: "utf8"

@@ -14,7 +14,6 @@
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import type { BackendError } from "./BackendError.ts"
-import type { Signals } from "./internal/signals.ts"
 
 /**
  * The longest key in bytes, counted from the tenant, its prefix allowance included (FoundationDB's limit).
@@ -177,6 +176,19 @@ export interface Directory {
   readonly open: (path: ReadonlyArray<string>) => Effect.Effect<Uint8Array, BackendError>
   /** Removes a path, all below it and all their keys. Succeeds with whether there was one. */
   readonly remove: (path: ReadonlyArray<string>) => Effect.Effect<boolean, BackendError>
+}
+
+/**
+ * Wake-ups within one process: hints without data, for who waits for a key. A listener that was added and not removed
+ * is called by every later `notify` of its key.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Signals {
+  readonly notify: (key: string) => void
+  /** Adds a listener; the function it returns removes it. */
+  readonly listen: (key: string, listener: () => void) => () => void
 }
 
 /**

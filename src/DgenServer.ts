@@ -16,12 +16,12 @@
  */
 import type * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
-import type { ServiceClass } from "./internal/server/api.ts"
-import type * as D from "./internal/server/definition.ts"
-import * as Definition from "./internal/server/definition.ts"
-import { From as FromSchema } from "./internal/server/from.ts"
-import type * as Model from "./internal/server/model.ts"
-import type { ActionRequest, At, Lock, NoReply, Reply, Stop, Update } from "./internal/server/outcome.ts"
+import type { ServiceClass } from "./internal/server/definition/api.ts"
+import type * as D from "./internal/server/definition/definition.ts"
+import * as Definition from "./internal/server/definition/definition.ts"
+import { From as FromSchema } from "./internal/server/definition/from.ts"
+import type * as Model from "./internal/server/definition/model.ts"
+import type { ActionRequest, At, Lock, NoReply, Reply, Stop, Update } from "./internal/server/definition/outcome.ts"
 import * as Services from "./internal/server/service.ts"
 import type { Transaction } from "./Transaction.ts"
 import type * as Tuple from "./Tuple.ts"
@@ -44,8 +44,8 @@ export type {
   ServiceClass,
   StartError,
   Which
-} from "./internal/server/api.ts"
-export type { Call, Cast, HandlerContext, Info, LockedContext } from "./internal/server/definition.ts"
+} from "./internal/server/definition/api.ts"
+export type { Call, Cast, HandlerContext, Info, LockedContext } from "./internal/server/definition/definition.ts"
 export {
   CallTimeout,
   DeadLettered,
@@ -61,9 +61,18 @@ export {
   ServerKilled,
   ServerStopped,
   UnknownMessage
-} from "./internal/server/errors.ts"
-export { halt } from "./internal/server/outcome.ts"
-export type { ActionRequest, At, Halt, Lock, NoReply, Reply, Stop, Update } from "./internal/server/outcome.ts"
+} from "./internal/server/definition/errors.ts"
+export { halt } from "./internal/server/definition/outcome.ts"
+export type {
+  ActionRequest,
+  At,
+  Halt,
+  Lock,
+  NoReply,
+  Reply,
+  Stop,
+  Update
+} from "./internal/server/definition/outcome.ts"
 
 /**
  * Who waits for an answer: a handler of a call gets it, and may keep it in the state, to answer later with `replyTo`.
@@ -135,7 +144,7 @@ export {
    * @category limits
    */
   CALL_TIMEOUT_LIMIT_MILLIS
-} from "./internal/limits.ts"
+} from "./internal/tenant/limits.ts"
 
 export {
   /**

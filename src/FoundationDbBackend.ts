@@ -19,9 +19,9 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 import { Backend } from "./Backend.ts"
 import { BackendError, InvalidArgument } from "./BackendError.ts"
-import { make } from "./internal/foundationDbLayer.ts"
-import { importPackage } from "./internal/foundationDbPackage.ts"
-import type { Settings } from "./internal/foundationDbSession.ts"
+import { make } from "./internal/foundationdb/layer.ts"
+import { importPackage } from "./internal/foundationdb/package.ts"
+import type { Settings } from "./internal/foundationdb/session.ts"
 
 /**
  * How long the layer waits for a cluster's first answer, in milliseconds: longer than a recovery of a healthy cluster

@@ -24,8 +24,6 @@ import type * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
 import type { BackendError } from "./BackendError.ts"
-import * as Accept from "./internal/jobs/accept.ts"
-import * as Cron from "./internal/jobs/cron.ts"
 import type {
   Halt,
   InvalidData,
@@ -35,21 +33,22 @@ import type {
   JobNotFound,
   JobTooLarge,
   UnreadableData
-} from "./internal/jobs/errors.ts"
-import type { Job } from "./internal/jobs/job.ts"
-import type { State } from "./internal/jobs/layout.ts"
-import * as Listing from "./internal/jobs/listing.ts"
-import * as Model from "./internal/jobs/model.ts"
-import * as Operations from "./internal/jobs/operations.ts"
-import * as Settings from "./internal/jobs/settings.ts"
-import * as Subscriptions from "./internal/jobs/subscriptions.ts"
-import type { Change } from "./internal/jobs/waiting.ts"
-import * as Working from "./internal/jobs/working.ts"
+} from "./internal/jobs/definition/errors.ts"
+import type { State } from "./internal/jobs/definition/layout.ts"
+import * as Model from "./internal/jobs/definition/model.ts"
+import type { Job } from "./internal/jobs/kept/job.ts"
+import * as Settings from "./internal/jobs/kept/settings.ts"
+import * as Listing from "./internal/jobs/operations/listing.ts"
+import * as Operations from "./internal/jobs/operations/operations.ts"
+import * as Cron from "./internal/jobs/schedules/cron.ts"
+import * as Subscriptions from "./internal/jobs/watching/subscriptions.ts"
+import type { Change } from "./internal/jobs/watching/waiting.ts"
+import * as Accept from "./internal/jobs/working/accept.ts"
+import * as Working from "./internal/jobs/working/layer.ts"
 import type { Tenant } from "./Tenant.ts"
 import type { Transaction } from "./Transaction.ts"
 import type * as Tuple from "./Tuple.ts"
 
-export type { CronOptions } from "./internal/jobs/cron.ts"
 export {
   Halt,
   InvalidData,
@@ -59,13 +58,20 @@ export {
   JobNotFound,
   JobTooLarge,
   UnreadableData
-} from "./internal/jobs/errors.ts"
-export type { Job } from "./internal/jobs/job.ts"
-export { type Counts, type Listed, type ListOptions, type Page, PAGE_LIMIT } from "./internal/jobs/listing.ts"
-export type { Added, AddOptions } from "./internal/jobs/operations.ts"
-export type { Subscription } from "./internal/jobs/subscriptions.ts"
-export type { Change } from "./internal/jobs/waiting.ts"
-export type { HandlerContext, WorkerOptions } from "./internal/jobs/working.ts"
+} from "./internal/jobs/definition/errors.ts"
+export type { Job } from "./internal/jobs/kept/job.ts"
+export {
+  type Counts,
+  type Listed,
+  type ListOptions,
+  type Page,
+  PAGE_LIMIT
+} from "./internal/jobs/operations/listing.ts"
+export type { Added, AddOptions } from "./internal/jobs/operations/operations.ts"
+export type { CronOptions } from "./internal/jobs/schedules/cron.ts"
+export type { Subscription } from "./internal/jobs/watching/subscriptions.ts"
+export type { Change } from "./internal/jobs/watching/waiting.ts"
+export type { HandlerContext, WorkerOptions } from "./internal/jobs/working/layer.ts"
 
 /**
  * The longest data of a job, packed.

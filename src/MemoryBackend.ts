@@ -8,9 +8,9 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { Backend } from "./Backend.ts"
-import { make, makeStore } from "./internal/memoryStore.ts"
 import { type Faults, withFaults } from "./internal/simulation/faults.ts"
 import { SeededRandom } from "./internal/simulation/random.ts"
+import { make, makeStore } from "./internal/stores/memory.ts"
 
 /**
  * An empty store. Each time the layer is built it is a store of its own, which is gone when the layer's scope closes.

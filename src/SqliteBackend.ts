@@ -16,9 +16,9 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 import { Backend } from "./Backend.ts"
 import { BackendError, InvalidArgument, isBackendError } from "./BackendError.ts"
-import * as Directory from "./internal/directory.ts"
-import { isBusy, SqliteFile } from "./internal/sqliteFile.ts"
-import { pause, SqliteStore } from "./internal/sqliteStore.ts"
+import { isBusy, SqliteFile } from "./internal/sqlite/file.ts"
+import { pause, SqliteStore } from "./internal/sqlite/store.ts"
+import * as Directory from "./internal/stores/directory.ts"
 
 /** A file that another process is just making or recovering is tried again, this often. */
 const OPEN_RETRIES = 500

@@ -7,7 +7,7 @@
  * @since 0.1.0
  */
 import * as Predicate from "effect/Predicate"
-import { assertBytes, TupleError } from "./internal/tupleElement.ts"
+import { assertBytes, TupleError } from "./internal/tuple/element.ts"
 import * as Tuple from "./Tuple.ts"
 
 const TypeId = "~effect-dgen/Subspace"

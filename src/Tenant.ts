@@ -14,14 +14,14 @@ import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
 import { Backend, KEY_LIMIT_BYTES, KEY_PREFIX_ALLOWANCE_BYTES } from "./Backend.ts"
 import { BackendError, InvalidArgument } from "./BackendError.ts"
-import { Calls } from "./internal/calls.ts"
-import { processPrefix } from "./internal/layout.ts"
-import { INSTANCE_BYTES } from "./internal/limits.ts"
-import { Presence } from "./internal/presence.ts"
-import { Pushes } from "./internal/pushes.ts"
-import { show } from "./internal/show.ts"
-import { Slots } from "./internal/slots.ts"
-import { transact as run } from "./internal/transact.ts"
+import { show } from "./internal/data/show.ts"
+import { Calls, CallsOf } from "./internal/tenant/calls.ts"
+import { processPrefix, userPrefix } from "./internal/tenant/layout.ts"
+import { INSTANCE_BYTES } from "./internal/tenant/limits.ts"
+import { Presence, PresenceOf } from "./internal/tenant/presence.ts"
+import { Pushes } from "./internal/tenant/pushes.ts"
+import { transact as run } from "./internal/transactions/loop.ts"
+import { Slots } from "./internal/transactions/slots.ts"
 import type { Transaction } from "./Transaction.ts"
 import * as Tuple from "./Tuple.ts"
 
@@ -36,6 +36,8 @@ export class Tenant extends Context.Service<Tenant, {
   readonly path: ReadonlyArray<string>
   readonly backend: Backend["Service"]
   readonly prefix: Uint8Array
+  readonly userPrefix: Uint8Array
+  readonly services: Context.Context<never>
   readonly slots: Slots | undefined
   /** Tells this layer from every other one on the same store, in any process. */
   readonly instance: Uint8Array
@@ -43,8 +45,6 @@ export class Tenant extends Context.Service<Tenant, {
   readonly definitions: Map<string, object>
   /** The calls of this layer that wait for an answer. */
   readonly calls: Calls
-  /** What this layer keeps in the store for itself. */
-  readonly presence: Presence
   /** The pushes of this layer: those that come at the same time share a transaction. */
   readonly pushes: Pushes
   /** Closes with the layer: what runs in the background for the tenant ends then. */
@@ -122,21 +122,21 @@ export const layer = (path: ReadonlyArray<string>): Layer.Layer<Tenant, BackendE
       const backend = yield* Backend
       const prefix = yield* backend.directory.open(path)
       const instance = makeInstance(backend)
+      const place = { backend, prefix, userPrefix: userPrefix(prefix), services: Context.empty() }
+      const presence = yield* Presence.make(place, instance)
       const slots = backend.commitCanBeUnknown
-        ? new Slots(Tuple.pack(["slot"], processPrefix(prefix, instance)))
+        ? new Slots(Tuple.pack(["slot"], processPrefix(prefix, instance)), presence)
         : undefined
-      const presence = yield* Presence.make({ backend, prefix, slots }, instance)
-      const calls = yield* Calls.make({ backend, prefix, slots, presence }, instance)
-      const pushes = yield* Pushes.make({ backend, prefix, slots, presence, calls })
+      const calls = yield* Calls.make({ ...place, slots }, instance)
+      const services = Context.empty().pipe(Context.add(PresenceOf, presence), Context.add(CallsOf, calls))
+      const target = { ...place, services, slots }
+      const pushes = yield* Pushes.make(target)
       return Tenant.of({
+        ...target,
         path: [...path],
-        backend,
-        prefix,
-        slots,
         instance,
         definitions: new Map(),
         calls,
-        presence,
         pushes,
         scope: yield* Scope.Scope
       })

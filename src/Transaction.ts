@@ -12,26 +12,25 @@
  *
  * @since 0.1.0
  */
-import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
-import { type BackendError, Corrupt, InvalidArgument } from "./BackendError.ts"
-import { checkRead, checkValue, packKey, packRange, packVersionstamped } from "./internal/arguments.ts"
-import { amountBytes } from "./internal/counters.ts"
-import { userPrefix } from "./internal/layout.ts"
-import type { TransactionState } from "./internal/transactionState.ts"
-import { changesOf, watchKey } from "./internal/watching.ts"
+import { Corrupt, InvalidArgument } from "./BackendError.ts"
+import { amountBytes } from "./internal/data/counters.ts"
+import { checkRead, checkValue, packKey, packRange, packVersionstamped } from "./internal/transactions/arguments.ts"
+import { Transaction } from "./internal/transactions/service.ts"
+import type { TransactionState } from "./internal/transactions/state.ts"
+import { changesOf, type Watch, watchKey } from "./internal/transactions/watching.ts"
 import * as Tuple from "./Tuple.ts"
 
-/**
- * The one service that a transaction effect may require. Only `Tenant.transact` provides it, and a server to its
- * handlers. Use it as a requirement; its fields are for the library.
- *
- * @since 0.1.0
- * @category services
- */
-export class Transaction extends Context.Service<Transaction, TransactionState>()("effect-dgen/Transaction") {
-  declare readonly "a transaction body may require only Transaction: it can run many times": never
+export {
+  /**
+   * The one service that a transaction effect may require. Only `Tenant.transact` provides it, and a server to its
+   * handlers. Use it as a requirement; its fields are for the library.
+   *
+   * @since 0.1.0
+   * @category services
+   */
+  Transaction
 }
 
 /**
@@ -54,18 +53,14 @@ export interface KeyValue {
  */
 export type Range = Tuple.Tuple | { readonly begin: Tuple.Tuple; readonly end: Tuple.Tuple }
 
-/**
- * A watch on a key, armed by the commit of the transaction that made it.
- *
- * @since 0.1.0
- * @category models
- */
-export interface Watch {
+export type {
   /**
-   * Succeeds when the key's value has changed since the transaction; fails with `BackendError` when the store can
-   * watch no longer. It can succeed without a change: look again. Never await it inside the transaction.
+   * A watch on a key, armed by the commit of the transaction that made it.
+   *
+   * @since 0.1.0
+   * @category models
    */
-  readonly changed: Effect.Effect<void, BackendError>
+  Watch
 }
 
 /** Runs `use` with the try and the packed key; a key that cannot be packed ends the try. */
@@ -181,7 +176,7 @@ const keyValues = (
   state: TransactionState,
   rows: ReadonlyArray<{ readonly key: Uint8Array; readonly value: Uint8Array }>
 ): Effect.Effect<ReadonlyArray<KeyValue>> => {
-  const offset = userPrefix(state.prefix).length
+  const offset = state.target.userPrefix.length
   const out: Array<KeyValue> = []
   for (const row of rows) {
     const key = Tuple.unpackResult(row.key, offset)
@@ -322,7 +317,7 @@ export const setVersionstampedKey = (
   Effect.flatMap(Transaction, (state) => {
     const bytes = checkValue(state, "Transaction.setVersionstampedKey", value)
     if (bytes === undefined) return refuse(state)
-    const packed = packVersionstamped(state, "Transaction.setVersionstampedKey", key, userPrefix(state.prefix))
+    const packed = packVersionstamped(state, "Transaction.setVersionstampedKey", key, state.target.userPrefix)
     if (packed === undefined) return refuse(state)
     state.setVersionstampedKey(packed.bytes, packed.position, bytes)
     return state.failure === undefined ? Effect.void : refuse(state)

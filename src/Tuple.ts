@@ -18,10 +18,10 @@
  * @since 0.1.0
  */
 import * as Result from "effect/Result"
-import { assertBytes, type Element, TupleError } from "./internal/tupleElement.ts"
-import { orderBytes, orderTuples } from "./internal/tupleOrder.ts"
-import { unpackTuple } from "./internal/tupleReader.ts"
-import { packStampedTuple, packTuple } from "./internal/tupleWriter.ts"
+import { assertBytes, type Element, TupleError } from "./internal/tuple/element.ts"
+import { orderBytes, orderTuples } from "./internal/tuple/order.ts"
+import { unpackTuple } from "./internal/tuple/reader.ts"
+import { packStampedTuple, packTuple } from "./internal/tuple/writer.ts"
 
 export {
   Double,
@@ -31,7 +31,7 @@ export {
   type TupleErrorReason,
   Uuid,
   Versionstamp
-} from "./internal/tupleElement.ts"
+} from "./internal/tuple/element.ts"
 
 /**
  * An array of elements, each a `null`, boolean, number, bigint, string, `Uint8Array`, `Float`, `Double`, `Uuid`,

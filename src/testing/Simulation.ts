@@ -24,10 +24,10 @@ import * as Scheduler from "effect/Scheduler"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import { Backend } from "../Backend.ts"
-import { make as makeBackend, makeStore } from "../internal/memoryStore.ts"
 import { type Faults as StoreFaults, withFaults } from "../internal/simulation/faults.ts"
 import { SeededRandom } from "../internal/simulation/random.ts"
 import { Turns, VirtualTime } from "../internal/simulation/virtualTime.ts"
+import { make as makeBackend, makeStore } from "../internal/stores/memory.ts"
 
 /**
  * How often things go wrong, as probabilities from 0 to 1, of a step of a process unless it says otherwise.

@@ -9,9 +9,9 @@
  * @since 0.1.0
  */
 import * as Layer from "effect/Layer"
-import { StrictMode } from "../internal/strictMode.ts"
+import { StrictMode } from "../internal/transactions/strictMode.ts"
 
-export { ImpureTransaction } from "../internal/strictMode.ts"
+export { ImpureTransaction } from "../internal/transactions/strictMode.ts"
 
 /**
  * Turns strict mode on for what is built or run with it.

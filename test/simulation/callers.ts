@@ -3,8 +3,8 @@
  */
 import { Effect, Random, Schema } from "effect"
 import { DgenServer, Tenant, Transaction, Tuple } from "effect-dgen"
-import { libraryPrefix, processesPrefix } from "../../src/internal/layout.ts"
-import { ServerKeys } from "../../src/internal/server/layout.ts"
+import { ServerKeys } from "../../src/internal/server/kept/layout.ts"
+import { libraryPrefix, processesPrefix } from "../../src/internal/tenant/layout.ts"
 import type { World } from "../../src/testing/Simulation.ts"
 import { again } from "./again.ts"
 import { drained } from "./journal.ts"

@@ -3,7 +3,7 @@
  */
 import { Effect, Exit, Fiber, Random, Schema } from "effect"
 import { DgenServer, Tenant, Transaction, Tuple } from "effect-dgen"
-import { ServerKeys } from "../../src/internal/server/layout.ts"
+import { ServerKeys } from "../../src/internal/server/kept/layout.ts"
 import type { World } from "../../src/testing/Simulation.ts"
 import { again } from "./again.ts"
 

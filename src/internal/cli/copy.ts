@@ -16,8 +16,8 @@ import * as Schema from "effect/Schema"
 import type { Backend, CommitRequest, Mutation } from "../../Backend.ts"
 import { type BackendError, BackendError as StoreError, InvalidArgument } from "../../BackendError.ts"
 import * as Tuple from "../../Tuple.ts"
-import * as Keys from "../keys.ts"
-import { copyKey, processesPrefix } from "../layout.ts"
+import * as Keys from "../data/keys.ts"
+import { copyKey, processesPrefix } from "../tenant/layout.ts"
 import { forEachPart, inTransaction, isEmpty, type Sum, sum } from "./rows.ts"
 
 /** A tenant in a store; `name` is what messages call it. */

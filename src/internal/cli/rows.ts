@@ -11,8 +11,8 @@ import { createHash } from "node:crypto"
 import type { Backend, DriverTransaction, KeyRange, KeyValue } from "../../Backend.ts"
 import type { BackendError } from "../../BackendError.ts"
 import * as Tuple from "../../Tuple.ts"
-import * as Keys from "../keys.ts"
-import { copyKey, processesPrefix } from "../layout.ts"
+import * as Keys from "../data/keys.ts"
+import { copyKey, processesPrefix } from "../tenant/layout.ts"
 
 /** What a part should hold: a tenth of a transaction. */
 const PART_BYTES = 1_000_000

@@ -8,13 +8,13 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Tuple from "../../Tuple.ts"
-import { packValue, unpackValue } from "../codec.ts"
-import * as Counters from "../counters.ts"
-import { isCount, isTime } from "../limits.ts"
-import type { TransactionState } from "../transactionState.ts"
+import { packValue, unpackValue } from "../data/codec.ts"
+import * as Counters from "../data/counters.ts"
+import { isCount, isTime } from "../tenant/limits.ts"
+import type { TransactionState } from "../transactions/state.ts"
+import type { QueueKeys } from "./layout.ts"
 import * as Pieces from "./pieces.ts"
 import * as Queue from "./queue.ts"
-import type { QueueKeys } from "./queueKeys.ts"
 
 const FORMAT = 1
 

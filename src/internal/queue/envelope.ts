@@ -3,8 +3,8 @@
  * with a problem: bytes in a store can come from any version.
  */
 import * as Result from "effect/Result"
-import { packData, packValue, type Problem, unpackValue } from "../codec.ts"
-import { INSTANCE_BYTES } from "../limits.ts"
+import { packData, packValue, type Problem, unpackValue } from "../data/codec.ts"
+import { INSTANCE_BYTES } from "../tenant/limits.ts"
 
 const FORMAT = 1
 

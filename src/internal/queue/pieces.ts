@@ -4,9 +4,9 @@
  */
 import type { KeyValue } from "../../Backend.ts"
 import * as Tuple from "../../Tuple.ts"
-import * as Keys from "../keys.ts"
-import { PIECE_BYTES } from "../limits.ts"
-import type { TransactionState } from "../transactionState.ts"
+import * as Keys from "../data/keys.ts"
+import { PIECE_BYTES } from "../tenant/limits.ts"
+import type { TransactionState } from "../transactions/state.ts"
 
 /** More than a transaction can write: a key that says so is none of ours, and nobody looks for all those pieces. */
 const PIECES_LIMIT = 1_000

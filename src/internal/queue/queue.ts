@@ -9,12 +9,12 @@
 import * as Effect from "effect/Effect"
 import type { Transaction } from "../../Transaction.ts"
 import * as Tuple from "../../Tuple.ts"
-import * as Counters from "../counters.ts"
-import * as Keys from "../keys.ts"
-import type { TransactionState } from "../transactionState.ts"
-import { lengthOf } from "../tupleElement.ts"
+import * as Counters from "../data/counters.ts"
+import * as Keys from "../data/keys.ts"
+import type { TransactionState } from "../transactions/state.ts"
+import { lengthOf } from "../tuple/element.ts"
+import type { QueueKeys } from "./layout.ts"
 import * as Pieces from "./pieces.ts"
-import type { QueueKeys } from "./queueKeys.ts"
 
 const HEADER_BYTES = 4
 

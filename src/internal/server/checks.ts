@@ -7,12 +7,12 @@ import * as Effect from "effect/Effect"
 import * as Predicate from "effect/Predicate"
 import * as Schedule from "effect/Schedule"
 import type * as Tuple from "../../Tuple.ts"
-import { CALL_TIMEOUT_LIMIT_MILLIS } from "../limits.ts"
-import { show } from "../show.ts"
-import type { Options, Which } from "./api.ts"
-import { InvalidOption, InvalidTuid } from "./errors.ts"
-import { problemOfTuid } from "./layout.ts"
-import type * as Model from "./model.ts"
+import { show } from "../data/show.ts"
+import { CALL_TIMEOUT_LIMIT_MILLIS } from "../tenant/limits.ts"
+import type { Options, Which } from "./definition/api.ts"
+import { InvalidOption, InvalidTuid } from "./definition/errors.ts"
+import type * as Model from "./definition/model.ts"
+import { problemOfTuid } from "./kept/layout.ts"
 
 /** A call waits five seconds when it does not say how long (as in Erlang). */
 const CALL_TIMEOUT_DEFAULT = Duration.seconds(5)

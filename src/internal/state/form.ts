@@ -5,7 +5,7 @@
  * 1. `value` is what decoding the stored part gives, the very object that is in the value of the whole. So a part of
  *    a new state that is the same object is stored already.
  */
-import { type Path, Refused } from "../problem.ts"
+import { type Path, Refused } from "../data/problem.ts"
 import type { AssignsPlan, ComponentsPlan, Plan } from "./plan.ts"
 import { planFor } from "./plan.ts"
 import { isAssigns, isTerm, itemsInOrder, type Stored, type StoredAssigns, type StoredComponents } from "./stored.ts"

@@ -5,7 +5,7 @@
  */
 import * as Equal from "effect/Equal"
 import * as Option from "effect/Option"
-import type { Path } from "../problem.ts"
+import type { Path } from "../data/problem.ts"
 import { type AssignsPlan, type ComponentsPlan, type Plan, planFor } from "./plan.ts"
 
 /** In place of an entry that is not there. */

@@ -14,8 +14,8 @@
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
-import { type Codec, codecOf, problemOf, textOfThrown } from "../codec.ts"
-import { type Path, Refused } from "../problem.ts"
+import { type Codec, codecOf, problemOf, textOfThrown } from "../data/codec.ts"
+import { type Path, Refused } from "../data/problem.ts"
 import { withoutDefault } from "./defaults.ts"
 
 /** The annotation that overrides what becomes of a schema. */

@@ -17,9 +17,9 @@
 import * as Result from "effect/Result"
 import type { KeyValue } from "../../Backend.ts"
 import * as Tuple from "../../Tuple.ts"
-import * as Keys from "../keys.ts"
-import { assign, unpackPlain } from "../plain.ts"
-import { type Path, Refused } from "../problem.ts"
+import * as Keys from "../data/keys.ts"
+import { assign, unpackPlain } from "../data/plain.ts"
+import { type Path, Refused } from "../data/problem.ts"
 import { isOrderKey } from "./order.ts"
 
 const TERM = 0

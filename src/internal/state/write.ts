@@ -10,11 +10,11 @@
  */
 import { KEY_LIMIT_BYTES, KEY_PREFIX_ALLOWANCE_BYTES } from "../../Backend.ts"
 import * as Tuple from "../../Tuple.ts"
-import * as Keys from "../keys.ts"
-import { PIECE_BYTES } from "../limits.ts"
-import { assign, packPlain } from "../plain.ts"
-import { type Path, Refused } from "../problem.ts"
-import type { TransactionState } from "../transactionState.ts"
+import * as Keys from "../data/keys.ts"
+import { assign, packPlain } from "../data/plain.ts"
+import { type Path, Refused } from "../data/problem.ts"
+import { PIECE_BYTES } from "../tenant/limits.ts"
+import type { TransactionState } from "../transactions/state.ts"
 import { type AssignsForm, type ComponentsForm, type Form, type ItemForm, LEFT_OUT, type TermForm } from "./form.ts"
 import { fillOrders, longestIncreasing } from "./order.ts"
 import {

@@ -1,0 +1,118 @@
+// The order of the rooms: what each is, from the lowest up. A module may import from its own room and from those before
+// it, types included, and within a room nothing imports in a circle. `npm run check` runs this; docs/decisions/0001-house.md
+// says why, and where a new thing goes.
+import { readdirSync, readFileSync, statSync } from "node:fs"
+import { dirname, join, relative, resolve } from "node:path"
+
+/** Folders and modules of src, the lowest first. */
+const ROOMS = [
+  ["internal/tuple", "the tuple encoding: elements, writer, reader, order"],
+  ["Tuple.ts", "tuples for users"],
+  ["Subspace.ts", "prefixes of tuples for users"],
+  ["internal/data", "plain data and bytes: keys, counters, values of schemas, how errors show values"],
+  ["BackendError.ts", "what stores fail with"],
+  ["Backend.ts", "the seam between the library and a store"],
+  ["internal/stores", "stores that this library keeps itself: optimistic commits, their log, watches, memory"],
+  ["internal/simulation", "faults, random numbers and virtual time of simulations"],
+  ["internal/sqlite", "the file of SQLite and its store"],
+  ["internal/foundationdb", "the driver of FoundationDB"],
+  ["MemoryBackend.ts", "the store in memory, as a layer"],
+  ["SqliteBackend.ts", "SQLite, as a layer"],
+  ["FoundationDbBackend.ts", "FoundationDB, as a layer"],
+  ["internal/transactions", "one transaction: the retry loop, a try's state and overlay, slots, watching"],
+  ["Transaction.ts", "operations of transactions for users"],
+  ["internal/tenant", "what a tenant's layer keeps: where things lie, open calls, shared pushes, its sign of life"],
+  ["Tenant.ts", "tenants, as layers"],
+  ["internal/state", "how a state is divided into keys, written as a difference, read, merged"],
+  ["StateCodec.ts", "state codecs for users"],
+  ["internal/queue", "the durable queue and its dead letters"],
+  ["DurableQueue.ts", "queues for operators"],
+  ["internal/server/definition", "what a server is: its definition, outcomes, errors, and the types that users see"],
+  ["internal/server/kept", "what is kept of a server: where it lies, its head, its state"],
+  ["internal/server/sending", "what is sent: messages to a server, answers to callers, clients"],
+  ["internal/server/handling", "how one message is handled: a running server's parts, handlers, purity, actions"],
+  ["internal/server/mending", "what puts a server in order: attempts, requeues, an operator's unlock, sweeps, kill"],
+  ["internal/server/running", "what runs: the consumer and its batches, inline calls, locked handlers, the handle"],
+  ["internal/server", "the service of a definition: options checked, parts put together"],
+  ["DgenServer.ts", "servers for users"],
+  ["internal/jobs/definition", "what jobs of a type are: options, keys, errors"],
+  ["internal/jobs/kept", "what is kept of a job: its row, its states and the changes between them"],
+  ["internal/jobs/operations", "what a program asks of jobs: transaction effects on one, looks at many"],
+  ["internal/jobs/background", "what fibers of a process share for a type: watches, the monitor of leases"],
+  ["internal/jobs/watching", "subscriptions, and waiting for a job"],
+  ["internal/jobs/working", "taking jobs, running their handlers, renewing their leases"],
+  ["internal/jobs/schedules", "jobs that are added at the ticks of a cron expression"],
+  ["Jobs.ts", "jobs for users"],
+  ["testing", "what users test their programs with"],
+  ["internal/cli", "the command line"],
+  ["index.ts", "all modules by their names"]
+]
+
+const root = "src"
+const walk = (folder) =>
+  readdirSync(folder).flatMap((name) => {
+    const path = join(folder, name)
+    return statSync(path).isDirectory() ? walk(path) : path.endsWith(".ts") ? [path] : []
+  })
+
+/** The number of the room of a module: a folder's own files alone, not those of folders below it. */
+const roomOf = (file) => {
+  const path = relative(root, file).split("\\").join("/")
+  return ROOMS.findIndex(([room]) => path === room || dirname(path) === room)
+}
+
+const IMPORT = /(?:\bfrom|\bimport)\s*\(?\s*"(\.{1,2}\/[^"]+)"/g
+// what examples in comments import is no import
+const withoutComments = (text) => text.replace(/\/\*[\s\S]*?\*\//g, "").replace(/^\s*\/\/.*$/gm, "")
+const importsOf = (file) =>
+  Array.from(
+    withoutComments(readFileSync(file, "utf8")).matchAll(IMPORT),
+    ([, path]) => relative(".", resolve(dirname(file), path))
+  )
+
+const problems = []
+const files = walk(root)
+const imports = new Map(files.map((file) => [file, importsOf(file)]))
+
+for (const [name] of ROOMS) {
+  if (!files.some((file) => ROOMS[roomOf(file)]?.[0] === name)) {
+    problems.push(`${name} is in the list, and there is none`)
+  }
+}
+for (const [file, targets] of imports) {
+  const room = roomOf(file)
+  if (room < 0) {
+    problems.push(`${file} is in no room of the list in scripts/house.mjs`)
+    continue
+  }
+  for (const target of targets) {
+    const other = roomOf(target)
+    if (!imports.has(target)) problems.push(`${file} imports ${target}, and there is none`)
+    else if (other > room) {
+      problems.push(`${file} (${ROOMS[room][0]}) imports upward: ${target} (${ROOMS[other][0]})`)
+    }
+  }
+}
+
+const done = new Set()
+const path = []
+const visit = (file) => {
+  if (done.has(file)) return
+  const at = path.indexOf(file)
+  if (at >= 0) {
+    problems.push(`a circle: ${[...path.slice(at), file].join(" -> ")}`)
+    return
+  }
+  path.push(file)
+  for (const target of imports.get(file) ?? []) visit(target)
+  path.pop()
+  done.add(file)
+}
+for (const file of files) visit(file)
+
+if (process.argv.includes("--draw")) {
+  const width = Math.max(...ROOMS.map(([name]) => name.length))
+  for (const [name, what] of ROOMS.toReversed()) console.log(`${name.padEnd(width)}  ${what}`)
+}
+for (const problem of problems) console.error(problem)
+if (problems.length > 0) process.exit(1)

@@ -1,0 +1,236 @@
+/**
+ * The activity monitor: jobs whose holder went silent for the type's timeout are pending again (rule J3); finished jobs
+ * that have stayed for their retention are removed.
+ *
+ * Owner: one fiber a type and tenant layer, started by whoever processes or watches the type, in the tenant's scope.
+ *
+ * 1. No two clocks are compared. The monitor notes the newest activity entry and when it has seen it. When the timeout
+ *    has passed since, every entry up to the noted one belongs to a holder that was silent for that long: a sign of life
+ *    would have moved it. What passes is measured in the time of its own process that nobody can set.
+ * 2. Notes are made every quarter of the timeout, so that a dead holder is found within about one and a half. While
+ *    nothing runs the monitor waits for a change.
+ * 3. A pass is bounded in jobs and in bytes; one that fails is repeated, smaller, and later ones grow again while they
+ *    succeed. A note is dropped only when a pass finds nothing left of it.
+ *    A row that cannot be read is passed over.
+ * 4. A pass reads row and `seq` of each job, so that a sign of life that commits meanwhile wins.
+ * 5. Several monitors do the same work in turn: their rhythm has a jitter, and who comes second finds nothing.
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Random from "effect/Random"
+import type { BackendError } from "../../../BackendError.ts"
+import { Transaction } from "../../../Transaction.ts"
+import * as Tuple from "../../../Tuple.ts"
+import * as Keys from "../../data/keys.ts"
+import { transact } from "../../transactions/loop.ts"
+import type { TransactionState } from "../../transactions/state.ts"
+import { render } from "../definition/errors.ts"
+import { STAMP_BYTES } from "../definition/layout.ts"
+import { type Model, type Place, retryDelay } from "../definition/model.ts"
+import { touchedOf } from "../kept/lateWrites.ts"
+import { expire, prefetch, removeEnded, tryLoad } from "../kept/lifecycle.ts"
+import { PART_BYTES_LIMIT, PartLimit } from "../kept/passLimits.ts"
+import type { Row } from "../kept/row.ts"
+import * as Settings from "../kept/settings.ts"
+import type { Hub } from "./hub.ts"
+import type { Seen } from "./sharedWatch.ts"
+import { clockShows, passedMillis } from "./time.ts"
+
+/** After a failed pass the next one waits for so long. */
+const PAUSE_MILLIS = 250
+
+const NOTES_PER_TIMEOUT = 4
+
+/** Notes of a type whose timeout was made longer pile up to here. */
+const NOTES_LIMIT = 1_000
+
+interface Note {
+  readonly stamp: Uint8Array
+  /** When it was seen, by the time that passes. */
+  readonly atMillis: number
+}
+
+interface Look {
+  /** Whose options the whole turn goes by, whoever is followed by its end. */
+  readonly model: Model
+  readonly timeoutMillis: number
+  /** The newest activity entry; `undefined` when nothing runs. */
+  readonly stamp: Uint8Array | undefined
+  /** When the next finished job has stayed long enough; `Infinity` when there is none. */
+  readonly removalAt: number
+  readonly seen: Seen
+}
+
+const look = (hub: Hub): Effect.Effect<Look, BackendError> =>
+  Effect.suspend(() => {
+    const see = hub.changed.see()
+    return transact(hub.tenant, Effect.flatMap(Transaction, (state) => lookIn(state, hub, see)))
+  })
+
+const lookIn = Effect.fnUntraced(function*(
+  state: TransactionState,
+  { followed: model, keys }: Hub,
+  see: (bell: Uint8Array | undefined) => Seen
+): Effect.fn.Return<Look> {
+  const finished = keys.endedOf("finished")
+  const bell = yield* state.get(keys.changedBell, true)
+  const { timeoutMillis } = yield* Settings.read({ model, state, keys })
+  const end = Tuple.strinc(keys.activity)
+  const [newest] = yield* state.getRange(keys.activity, end, { limit: 1, reverse: true, snapshot: true })
+  const [oldest] = model.retentionMillis === Infinity
+    ? []
+    : yield* state.getRange(finished.begin, finished.end, { limit: 1, snapshot: true })
+  return {
+    model,
+    timeoutMillis,
+    stamp: newest?.key.slice(keys.activity.length),
+    removalAt: oldest === undefined ? Infinity : keys.endedAt(oldest.key) + model.retentionMillis,
+    seen: see(bell)
+  }
+})
+
+interface Passed {
+  /** Rows that are gone from the range. */
+  readonly done: number
+  /** Rows that cannot be read, and stay. */
+  readonly left: number
+}
+
+const NOTHING: Passed = { done: 0, left: 0 }
+
+/** A step of a sweep: does its work for at most so many rows of a range, behind `skip` others. */
+type Pass = (place: Place, limit: number, skip: number) => Effect.Effect<Passed>
+
+/** A row of a range, and the id that it names: `undefined` when it names none. */
+interface Entry {
+  readonly key: Uint8Array
+  readonly id: Tuple.Element | undefined
+}
+
+/** Runs `use` on the job of each entry, until the transaction has done its share. */
+const passOver = Effect.fnUntraced(function*(
+  hub: Hub,
+  place: Place,
+  entries: ReadonlyArray<Entry>,
+  areRunning: boolean,
+  use: (id: Tuple.Element, row: Row | undefined, entry: Uint8Array) => Effect.Effect<unknown>
+): Effect.fn.Return<Passed> {
+  yield* prefetch(place, () => entries.flatMap(({ id }) => id === undefined ? [] : [id]), areRunning)
+  let done = 0
+  let left = 0
+  for (const { id, key } of entries) {
+    const row = id === undefined ? "unreadable" : yield* tryLoad(place, id)
+    if (id === undefined || row === "unreadable") {
+      if (id !== undefined) yield* hub.tellUnreadable(id)
+      left++
+      continue
+    }
+    yield* use(id, row, key)
+    done++
+    if (place.state.size > PART_BYTES_LIMIT) break
+  }
+  return { done, left }
+})
+
+const expirePass = (hub: Hub, upTo: Uint8Array): Pass => (place, limit, skip) => {
+  const { keys, model, state } = place
+  const end = Keys.next(keys.activityEntry(upTo))
+  const expireOne = (id: Tuple.Element, row: Row | undefined, entry: Uint8Array) => {
+    const stored = touchedOf(state).storedEntry(keys, id)
+    const isOwn = stored !== undefined && Tuple.equalsBytes(stored, entry.subarray(entry.length - STAMP_BYTES))
+    if (row?.state !== "running" || !isOwn) return Effect.sync(() => state.clear(entry))
+    const silent = new Error(`job ${render(id)}: its holder gave no sign of life`)
+    return Effect.flatMap(
+      retryDelay(model, row.attempts, state.timeMillis, silent),
+      (delay) => expire(place, id, row, delay !== undefined)
+    )
+  }
+  return Effect.flatMap(state.getRange(keys.activity, end, { limit: skip + limit, snapshot: true }), (rows) => {
+    const entries = rows.slice(skip).map(({ key, value }) => ({ key, id: keys.unpackId(value) }))
+    return passOver(hub, place, entries, true, expireOne)
+  })
+}
+
+const retentionPass = (hub: Hub): Pass => (place, limit, skip) => {
+  const { keys, model, state } = place
+  const upTo = Math.floor(state.timeMillis - model.retentionMillis)
+  if (!Number.isSafeInteger(upTo)) return Effect.succeed(NOTHING)
+  const { begin } = keys.endedOf("finished")
+  const end = keys.endedBefore("finished", upTo)
+  return Effect.flatMap(state.getRange(begin, end, { limit: skip + limit, snapshot: true }), (rows) => {
+    const entries = rows.slice(skip).map(({ key }) => ({ key, id: keys.lastOf(key, keys.ended) }))
+    return passOver(hub, place, entries, false, (id, row, entry) => removeEnded(place, id, row, entry, "finished"))
+  })
+}
+
+/** Repeats a pass until it finds nothing (3). A row that always fails is passed over, so that others are not held up. */
+const sweep = Effect.fnUntraced(function*(hub: Hub, model: Model, pass: Pass) {
+  const limit = new PartLimit()
+  let skip = 0
+  for (;;) {
+    const body = Effect.flatMap(
+      Transaction,
+      (state) => pass({ model, state, keys: hub.keys }, limit.jobs, skip)
+    )
+    const exit = yield* Effect.exit(transact(hub.tenant, body))
+    if (Exit.isSuccess(exit)) {
+      const { done, left } = exit.value
+      skip += left
+      if (done + left === 0) return
+      limit.succeeded()
+      continue
+    }
+    const error = exit.cause.reasons.find((reason) => reason._tag === "Fail")?.error
+    if (limit.jobs === 1 && error?.isRetryable !== true) skip++
+    limit.failed(limit.jobs)
+    yield* Effect.logWarning(
+      `jobs of type ${render(hub.type)}: a pass of the monitor failed, repeating it with ${limit.jobs} jobs`,
+      exit.cause
+    )
+    yield* Effect.sleep(PAUSE_MILLIS)
+  }
+})
+
+/** One turn, and the rest after it. */
+const turn = Effect.fnUntraced(function*(hub: Hub, notes: Array<Note>): Effect.fn.Return<void, BackendError> {
+  const { model, removalAt, seen, stamp, timeoutMillis } = yield* look(hub)
+  const passed = yield* passedMillis
+  const now = yield* Clock.currentTimeMillis
+  const latest = notes.at(-1)
+  if (stamp !== undefined && (latest === undefined || Tuple.compareBytes(stamp, latest.stamp) > 0)) {
+    if (notes.length < NOTES_LIMIT) notes.push({ stamp, atMillis: passed })
+  }
+  let ripe = 0
+  while (ripe < notes.length && passed - notes[ripe]!.atMillis >= timeoutMillis) ripe++
+  if (ripe > 0) {
+    yield* sweep(hub, model, expirePass(hub, notes[ripe - 1]!.stamp))
+    notes.splice(0, ripe)
+  }
+  if (removalAt <= now) yield* sweep(hub, model, retentionPass(hub))
+  // nothing runs: nothing can become stale before something changes
+  if (stamp === undefined && removalAt > now) {
+    notes.length = 0
+    const change = Effect.raceFirst(hub.changed.changed(seen), hub.otherFollowed(model))
+    yield* removalAt === Infinity ? change : Effect.raceFirst(change, clockShows(removalAt))
+  }
+  const rest = (yield* Random.nextBetween(0.8, 1)) * timeoutMillis / NOTES_PER_TIMEOUT
+  const oldest = notes[0]
+  const due = oldest === undefined ? rest : Math.min(rest, Math.max(0, oldest.atMillis + timeoutMillis - passed))
+  yield* Effect.raceFirst(Effect.sleep(due), hub.otherFollowed(model))
+})
+
+/** Starts the monitor of a type, unless it runs. */
+export const startMonitor = (hub: Hub): Effect.Effect<void> =>
+  hub.background(
+    "monitor",
+    Effect.suspend(() => {
+      const notes: Array<Note> = []
+      const step = Effect.catchCause(turn(hub, notes), (cause) =>
+        Effect.andThen(
+          Effect.logWarning(`jobs of type ${render(hub.type)}: the monitor failed, trying again`, cause),
+          Effect.sleep(PAUSE_MILLIS)
+        ))
+      return Effect.forever(step)
+    })
+  )

@@ -1,0 +1,199 @@
+/**
+ * Where the jobs of a type lie in their tenant. Type and id are each one element of a tuple, so that no type's prefix
+ * contains another's, and no job's another's (rule R6).
+ *
+ * ```
+ * <library> "j" <type> "job" <id>                        the row, see kept/row.ts
+ *                      "piece" <id> <n>                  data that does not fit the row
+ *                      "pending" <-priority> <ms> <id>   jobs that wait, in the order they are taken
+ *                      "pending-parked" <key> <-priority> <ms> <id>
+ *                                                        jobs that wait for a place of their key; pages of pending
+ *                                                        jobs go on here, so it sorts behind the queue
+ *                      "held" <key>                      how many jobs of a key run
+ *                      "seq" <id>                        a running job's entry below: 12 bytes
+ *                      "activity" <12 bytes>             running jobs by their last sign of life: versionstamp and number
+ *                      "ended" <state> <ms> <id>         finished and dead jobs by the time they ended
+ *                      "moves" "run" <from> <to>         counters of the changes into and out of running
+ *                      "moves" "rest" <from> <to>        counters of all other changes
+ *                      "bell" "pending"                  changes when a job may be taken that could not before
+ *                      "bell" "changed"                  changes when a job's state or data does
+ *                      "bell" "revoked"                  changes when somebody takes a running job from its holder
+ *                      "settings"                        stored timeout, pause
+ *                      "cron" <name>                     the last tick that a schedule handled
+ * ```
+ *
+ * The activity entry carries the versionstamp of the commit that wrote it, so that how long a holder has been silent is
+ * seen without comparing the clocks of two machines.
+ */
+import * as Result from "effect/Result"
+import * as Tuple from "../../../Tuple.ts"
+import * as Keys from "../../data/keys.ts"
+import { libraryPrefix } from "../../tenant/layout.ts"
+
+/** Ten bytes of the commit, two of the place within it. */
+export const STAMP_BYTES = 12
+
+/** The states as the store holds them: their place in this list. */
+export const STATES = ["pending", "running", "finished", "dead"] as const
+
+export type State = (typeof STATES)[number]
+
+export const isState = (value: unknown): value is State => STATES.includes(value as State)
+
+/**
+ * A position in the pending queue: the order in which jobs are taken. The priority is negated by a subtraction: `-0` is
+ * another element than `0`.
+ */
+export interface Place {
+  readonly priority: number
+  readonly scheduledAt: number
+  readonly id: Tuple.Element
+}
+
+/** The keys of one type in one tenant. */
+export class JobKeys {
+  readonly prefix: Uint8Array
+  readonly jobs: Uint8Array
+  readonly pieces: Uint8Array
+  readonly pending: Uint8Array
+  readonly parked: Uint8Array
+  readonly seqs: Uint8Array
+  readonly activity: Uint8Array
+  readonly ended: Uint8Array
+  readonly moves: Uint8Array
+  readonly runMoves: Uint8Array
+  readonly pendingBell: Uint8Array
+  readonly changedBell: Uint8Array
+  readonly revokedBell: Uint8Array
+  readonly settings: Uint8Array
+  readonly #moves = new Map<string, Uint8Array>()
+  #lastId: Tuple.Element | undefined
+  #lastJob: Uint8Array | undefined
+
+  /** Throws a `TupleError` when the type cannot be a key. */
+  constructor(tenantPrefix: Uint8Array, type: Tuple.Element) {
+    const under = (...elements: Tuple.Tuple) => Tuple.pack(elements, this.prefix)
+    this.prefix = Tuple.pack(["j", type], libraryPrefix(tenantPrefix))
+    this.jobs = under("job")
+    this.pieces = under("piece")
+    this.pending = under("pending")
+    this.parked = under("pending-parked")
+    this.seqs = under("seq")
+    this.activity = under("activity")
+    this.ended = under("ended")
+    this.moves = under("moves")
+    this.runMoves = under("moves", "run")
+    this.pendingBell = under("bell", "pending")
+    this.changedBell = under("bell", "changed")
+    this.revokedBell = under("bell", "revoked")
+    this.settings = under("settings")
+  }
+
+  /** An id as the value of an activity entry. */
+  packId(id: Tuple.Element): Uint8Array {
+    return Tuple.pack([id])
+  }
+
+  /** `undefined` for a value that is no id. */
+  unpackId(value: Uint8Array): Tuple.Element | undefined {
+    return Result.getOrElse(Tuple.unpackResult(value), () => [])[0]
+  }
+
+  /** What happens to a job asks for its key again and again. An id that its owner can change is not remembered. */
+  job(id: Tuple.Element): Uint8Array {
+    if (this.#lastJob !== undefined && Object.is(id, this.#lastId)) return this.#lastJob
+    const key = Tuple.pack([id], this.jobs)
+    if (typeof id === "object") return key
+    this.#lastId = id
+    return this.#lastJob = key
+  }
+
+  piece(id: Tuple.Element, index: number): Uint8Array {
+    return Tuple.pack([id, index], this.pieces)
+  }
+
+  piecesOf(id: Tuple.Element): Tuple.KeyRange {
+    return Tuple.range([id], this.pieces)
+  }
+
+  pendingJob({ id, priority, scheduledAt }: Place): Uint8Array {
+    return Tuple.pack([0 - priority, scheduledAt, id], this.pending)
+  }
+
+  /** Where the next lower priority begins. */
+  pendingBelow(priority: number): Uint8Array {
+    return Tuple.pack([1 - priority], this.pending)
+  }
+
+  /** `undefined` for a key that is no position. */
+  placeOf(pendingKey: Uint8Array): Place | undefined {
+    const place = Tuple.unpackResult(pendingKey, this.pending.length)
+    if (Result.isFailure(place) || place.success.length !== 3) return undefined
+    const [negated, scheduledAt, id] = place.success
+    return Number.isSafeInteger(negated) && typeof scheduledAt === "number"
+      ? { priority: 0 - (negated as number), scheduledAt, id: id! }
+      : undefined
+  }
+
+  parkedJob(key: Tuple.Element, { id, priority, scheduledAt }: Place): Uint8Array {
+    return Tuple.pack([key, 0 - priority, scheduledAt, id], this.parked)
+  }
+
+  parkedOf(key: Tuple.Element): Tuple.KeyRange {
+    return Tuple.range([key], this.parked)
+  }
+
+  /**
+   * The id of a parked job, or of one in `pending`, or of one in `ended`: always the last element. `undefined` for a key
+   * that is no tuple.
+   */
+  lastOf(key: Uint8Array, prefix: Uint8Array): Tuple.Element | undefined {
+    return Result.getOrElse(Tuple.unpackResult(key, prefix.length), () => []).at(-1)
+  }
+
+  held(key: Tuple.Element): Uint8Array {
+    return Tuple.pack(["held", key], this.prefix)
+  }
+
+  seq(id: Tuple.Element): Uint8Array {
+    return Tuple.pack([id], this.seqs)
+  }
+
+  activityEntry(stamp: Uint8Array): Uint8Array {
+    return Keys.concat(this.activity, stamp)
+  }
+
+  endedJob(state: State, endedAt: number, id: Tuple.Element): Uint8Array {
+    return Tuple.pack([state, endedAt, id], this.ended)
+  }
+
+  /** When the job of such a key ended; 0 for a key that does not say so. */
+  endedAt(endedKey: Uint8Array): number {
+    const time = Result.getOrElse(Tuple.unpackResult(endedKey, this.ended.length), () => [])[1]
+    return typeof time === "number" ? time : 0
+  }
+
+  endedOf(state: State): Tuple.KeyRange {
+    return Tuple.range([state], this.ended)
+  }
+
+  /** The end of the range of those that ended before a time. */
+  endedBefore(state: State, millis: number): Uint8Array {
+    return Tuple.pack([state, millis], this.ended)
+  }
+
+  /** The counter of one change of state; `none` is no job at all. */
+  move(from: State | "none", to: State | "none"): Uint8Array {
+    const name = `${from} ${to}`
+    let key = this.#moves.get(name)
+    if (key === undefined) {
+      const group = from === "running" || to === "running" ? "run" : "rest"
+      this.#moves.set(name, key = Tuple.pack([group, from, to], this.moves))
+    }
+    return key
+  }
+
+  cron(name: string): Uint8Array {
+    return Tuple.pack(["cron", name], this.prefix)
+  }
+}

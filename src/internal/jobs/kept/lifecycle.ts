@@ -1,0 +1,381 @@
+/**
+ * The states of a job and the changes between them, as steps of a transaction. The store's indexes follow from the row
+ * alone: `change` brings them from one row to another, and nothing else writes them.
+ *
+ * 1. A pending job lies in the pending queue or, while its key has no place, among the parked ones of the key. A
+ *    running job has a lock and an activity entry, and holds a place of its key. A finished or dead job lies in `ended`.
+ * 2. Every write of a holder reads the row and compares the lock first (rule J2): what a holder that lost its job tries
+ *    to write is not there.
+ * 3. An operation that fails has written nothing, so that a transaction may go on after it.
+ * 4. Whatever takes a job of a key out of the pending queue or out of running, but for `accept` itself, brings one
+ *    parked job of the key back into the queue; `accept` parks it again if there is no place. Whoever ends the last
+ *    run of a key clears the key's counter.
+ * 5. An entry of an index whose row is gone, or says that the job lies elsewhere, is cleared by who meets it, and the
+ *    job that it stood for leaves its state. Only damage leaves such entries behind: that of a row, and its removal.
+ * 6. The bell "pending" rings when a job enters the queue or a place becomes free, "changed" when a subscriber could see
+ *    a difference, "revoked" when a running job is taken from its holder.
+ */
+import * as Effect from "effect/Effect"
+import * as Tuple from "../../../Tuple.ts"
+import * as Counters from "../../data/counters.ts"
+import * as Keys from "../../data/keys.ts"
+import type { TransactionState } from "../../transactions/state.ts"
+import { Halt, unreadable } from "../definition/errors.ts"
+import type { JobKeys, State } from "../definition/layout.ts"
+import type { Place } from "../definition/model.ts"
+import { touchedOf } from "./lateWrites.ts"
+import { bodyOf, decode, readData, remainsOf, type Row, writeRow } from "./row.ts"
+
+/**
+ * The row of a job, for those who look at many: one that cannot be read is `"unreadable"`, and not theirs to touch. One
+ * that runs is prepared for whatever happens to it.
+ */
+export const tryLoad = ({ keys, state }: Place, id: Tuple.Element): Effect.Effect<Row | undefined | "unreadable"> =>
+  Effect.flatMap(state.get(keys.job(id)), (bytes): Effect.Effect<Row | undefined | "unreadable"> => {
+    if (bytes === undefined) return Effect.undefined
+    const row = decode(bytes)
+    if (row === undefined) return Effect.succeed("unreadable" as const)
+    return row.state === "running" ? Effect.as(touchedOf(state).prepare(keys, id), row) : Effect.succeed(row)
+  })
+
+/** Asks a far store at once of jobs that are loaded one after another, and of what the running ones of them need. */
+export const prefetch = (
+  { keys, state }: Place,
+  ids: () => ReadonlyArray<Tuple.Element>,
+  areRunning: boolean
+): Effect.Effect<void> =>
+  state.prefetch(() => ids().flatMap((id) => areRunning ? [keys.job(id), keys.seq(id)] : [keys.job(id)]))
+
+/** The row of a job that the caller names. One that cannot be read is a defect. */
+export const load = (place: Place, id: Tuple.Element): Effect.Effect<Row | undefined> =>
+  Effect.flatMap(
+    tryLoad(place, id),
+    (row) => row === "unreadable" ? Effect.die(unreadable(place.model.type, id)) : Effect.succeed(row)
+  )
+
+/** The row of a job that its caller holds, or the refusal (2). */
+export const loadHeld = (place: Place, id: Tuple.Element, lock: Uint8Array): Effect.Effect<Row, Halt> =>
+  Effect.flatMap(
+    tryLoad(place, id),
+    (row) =>
+      row !== undefined && row !== "unreadable" && row.state === "running" && row.lock !== undefined &&
+        Tuple.equalsBytes(row.lock, lock)
+        ? Effect.succeed(row)
+        : Effect.fail(new Halt({ type: place.model.type, id }))
+  )
+
+const leave = (state: TransactionState, keys: JobKeys, id: Tuple.Element, row: Row): void => {
+  const entry = entryOf(keys, id, row)
+  if (entry !== undefined) return state.clear(entry)
+  touchedOf(state).mark(keys, id, false)
+  if (row.key !== undefined) state.add(keys.held(row.key), Counters.MINUS_ONE)
+}
+
+const enter = (state: TransactionState, keys: JobKeys, id: Tuple.Element, row: Row): void => {
+  const entry = entryOf(keys, id, row)
+  if (entry !== undefined) {
+    if (row.state === "pending" && !row.isParked) touchedOf(state).ring(keys.pendingBell)
+    return state.set(entry, EMPTY)
+  }
+  touchedOf(state).mark(keys, id, true)
+  if (row.key !== undefined) state.add(keys.held(row.key), Counters.PLUS_ONE)
+}
+
+const EMPTY = new Uint8Array(0)
+
+const samePlace = (a: Row, b: Row): boolean =>
+  a.state === b.state && (a.state === "running" ||
+    (a.state === "pending" && a.priority === b.priority && a.scheduledAt === b.scheduledAt &&
+      a.isParked === b.isParked))
+
+/** Where the entry of a job that does not run lies; `undefined` for one that runs. */
+export const entryOf = (keys: JobKeys, id: Tuple.Element, row: Row): Uint8Array | undefined => {
+  switch (row.state) {
+    case "pending":
+      return row.isParked ? keys.parkedJob(row.key!, { id, ...row }) : keys.pendingJob({ id, ...row })
+    case "running":
+      return undefined
+    default:
+      return keys.endedJob(row.state, row.endedAt, id)
+  }
+}
+
+/** Whether an entry is that of its job, whose row was read. */
+export const isEntryOf = (keys: JobKeys, id: Tuple.Element, row: Row | undefined, entry: Uint8Array): boolean => {
+  const own = row === undefined ? undefined : entryOf(keys, id, row)
+  return own !== undefined && Tuple.equalsBytes(own, entry)
+}
+
+/** Clears an entry that is not its job's (5). Who reads the row and the entry does so once, whoever else meets it. */
+export const clearOrphan = ({ keys, state }: Place, entry: Uint8Array, from: State): Effect.Effect<void> =>
+  Effect.map(state.get(entry), (found) => {
+    if (found === undefined) return
+    state.clear(entry)
+    state.add(keys.move(from, "none"), Counters.PLUS_ONE)
+  })
+
+/** Brings a job from one row to another, with all that follows from it (1, 6). */
+export const change = (
+  { keys, model, state }: Place,
+  id: Tuple.Element,
+  before: Row | undefined,
+  after: Row | undefined
+): void => {
+  const stays = before !== undefined && after !== undefined && samePlace(before, after)
+  if (!stays) {
+    if (before !== undefined) leave(state, keys, id, before)
+    if (after !== undefined) enter(state, keys, id, after)
+  }
+  const from = before?.state ?? "none"
+  const to = after?.state ?? "none"
+  if (from !== to) state.add(keys.move(from, to), Counters.PLUS_ONE)
+  writeRow(state, keys, id, before, after)
+  // nobody can wait for changes of a job that was not there
+  if (before !== undefined && before.revision !== after?.revision) touchedOf(state).ring(keys.changedBell)
+  if (from === "running" && to !== "running" && model.maxRunning !== Infinity) touchedOf(state).ring(keys.pendingBell)
+}
+
+/** The same, and a parked job of the key gets its chance (4). */
+export const changeAndUnpark = (
+  place: Place,
+  id: Tuple.Element,
+  before: Row,
+  after: Row | undefined
+): Effect.Effect<void> => {
+  change(place, id, before, after)
+  const { key } = before
+  if (key === undefined) return Effect.void
+  return before.state === "running" ? Effect.andThen(clearHeld(place, key), unpark(place, key)) : unpark(place, key)
+}
+
+/**
+ * The counter of a key of which nothing runs any more is cleared: keys may be as many as jobs. Only who ends the last
+ * run of a key reads it in a way that conflicts.
+ */
+const clearHeld = ({ keys, state }: Place, key: Tuple.Element): Effect.Effect<void> => {
+  const at = keys.held(key)
+  const ifNone = (isSnapshot: boolean, then: Effect.Effect<void>) =>
+    Effect.flatMap(state.get(at, isSnapshot), (bytes) => Counters.read(bytes) <= 0 ? then : Effect.void)
+  return ifNone(true, ifNone(false, Effect.sync(() => state.clear(at))))
+}
+
+/** The first parked job of a key goes back into the queue; one that cannot be read stays where it is. */
+const unpark = Effect.fnUntraced(function*(place: Place, key: Tuple.Element) {
+  const { keys, state } = place
+  const { begin, end } = keys.parkedOf(key)
+  let from = begin
+  for (;;) {
+    const [first] = yield* state.getRange(from, end, { limit: 1 })
+    if (first === undefined) return
+    const id = keys.lastOf(first.key, keys.parked)
+    const row = id === undefined ? "unreadable" : yield* tryLoad(place, id)
+    if (row !== "unreadable") {
+      if (isEntryOf(keys, id!, row, first.key)) return change(place, id!, row, { ...row!, isParked: false })
+      yield* clearOrphan(place, first.key, "pending")
+    }
+    from = Keys.next(first.key)
+  }
+})
+
+const next = (row: Row): Pick<Row, "revision"> => ({ revision: row.revision + 1 })
+
+/** A row in which nobody holds the job. */
+const released = (row: Row, state: State): Row => ({ ...row, ...next(row), state, lock: undefined, isParked: false })
+
+/** What a new job's row says. */
+export const newRow = (options: {
+  readonly data: Uint8Array
+  readonly priority: number
+  readonly scheduledAt: number
+  readonly key: Tuple.Element | undefined
+  readonly addedAt: number
+}): Row => ({
+  state: "pending",
+  lock: undefined,
+  priority: options.priority,
+  scheduledAt: options.scheduledAt,
+  isParked: false,
+  resubmit: undefined,
+  attempts: 0,
+  key: options.key,
+  addedAt: options.addedAt,
+  endedAt: 0,
+  revision: 0,
+  error: "",
+  body: bodyOf(options.data)
+})
+
+/** A job begins to run. */
+export const start = (place: Place, id: Tuple.Element, row: Row, lock: Uint8Array): Row => {
+  const running: Row = { ...row, ...next(row), state: "running", lock, attempts: row.attempts + 1 }
+  change(place, id, row, running)
+  return running
+}
+
+/** A sign of life, with or without new data for this run. */
+export const renew = (
+  place: Place,
+  id: Tuple.Element,
+  row: Row,
+  data: Uint8Array | undefined
+): Effect.Effect<Row> => {
+  touchedOf(place.state).mark(place.keys, id, true)
+  if (data === undefined) return Effect.succeed(row)
+  return Effect.map(row.body.nextBytes === -1 ? NO_NEXT : readData(place.state, place.keys, id, row), (stored) => {
+    const after = { ...row, ...next(row), body: bodyOf(data, stored.next) }
+    change(place, id, row, after)
+    return after
+  })
+}
+
+const NO_NEXT = Effect.succeed({ next: undefined as Uint8Array | undefined })
+
+/** The run that a resubmission asked for while the job ran, with its data and its time. */
+const nextRun = (place: Place, id: Tuple.Element, row: Row, data: Uint8Array | undefined): Effect.Effect<Row> =>
+  Effect.map(
+    data !== undefined && row.body.nextBytes === -1 ? NO_NEXT : readData(place.state, place.keys, id, row),
+    (stored) => ({
+      ...released(row, "pending"),
+      scheduledAt: row.resubmit?.scheduledAt ?? row.scheduledAt,
+      resubmit: undefined,
+      attempts: 0,
+      error: "",
+      body: stored.next !== undefined ? bodyOf(stored.next) : data !== undefined ? bodyOf(data) : row.body
+    })
+  )
+
+/** A run has ended well. Succeeds with the state that the job is in now; without one, it is gone. */
+export const complete = (
+  place: Place,
+  id: Tuple.Element,
+  row: Row,
+  data: Uint8Array | undefined
+): Effect.Effect<State | undefined> => {
+  const { model, state } = place
+  if (row.resubmit !== undefined) {
+    return Effect.flatMap(
+      nextRun(place, id, row, data),
+      (after) => Effect.as(changeAndUnpark(place, id, row, after), "pending" as const)
+    )
+  }
+  const after: Row | undefined = model.retentionMillis === 0 ? undefined : {
+    ...released(row, "finished"),
+    endedAt: state.timeMillis,
+    error: "",
+    body: data === undefined ? row.body : bodyOf(data)
+  }
+  return Effect.as(changeAndUnpark(place, id, row, after), after?.state)
+}
+
+/** A run has failed: the job waits for its next attempt at this time, or is dead when there is none. */
+export const failRun = (
+  place: Place,
+  id: Tuple.Element,
+  row: Row,
+  error: string,
+  nextAt: number | undefined
+): Effect.Effect<State> => {
+  if (nextAt !== undefined) {
+    const after = { ...released(row, "pending"), scheduledAt: nextAt, error }
+    return Effect.as(changeAndUnpark(place, id, row, after), "pending" as const)
+  }
+  // whoever resubmitted it asked for another run, however this one ended
+  const ended: Effect.Effect<Row> = row.resubmit !== undefined
+    ? nextRun(place, id, row, undefined)
+    : Effect.succeed({ ...released(row, "dead"), endedAt: place.state.timeMillis, error })
+  return Effect.flatMap(ended, (after) => Effect.as(changeAndUnpark(place, id, row, after), after.state))
+}
+
+/** A holder gives its job back: it is pending at once, and the attempt does not count. */
+export const handBack = (place: Place, id: Tuple.Element, row: Row): Effect.Effect<void> =>
+  changeAndUnpark(place, id, row, { ...released(row, "pending"), attempts: Math.max(0, row.attempts - 1) })
+
+/** A holder was silent for too long: the attempt counts, the job is pending at once if it has another one. */
+export const expire = (place: Place, id: Tuple.Element, row: Row, hasNext: boolean): Effect.Effect<State> => {
+  touchedOf(place.state).ring(place.keys.revokedBell)
+  const error = `its holder gave no sign of life for the type's timeout (attempt ${row.attempts})`
+  return failRun(place, id, row, error, hasNext ? row.scheduledAt : undefined)
+}
+
+/** A job is gone, whoever holds it. */
+export const removeJob = (place: Place, id: Tuple.Element, row: Row): Effect.Effect<void> => {
+  if (row.state === "running") touchedOf(place.state).ring(place.keys.revokedBell)
+  return changeAndUnpark(place, id, row, undefined)
+}
+
+/** The job of an entry of `ended` is gone, or the entry, if it is no job's (5). */
+export const removeEnded = (
+  place: Place,
+  id: Tuple.Element,
+  row: Row | undefined,
+  entry: Uint8Array,
+  state: State
+): Effect.Effect<void> =>
+  isEntryOf(place.keys, id, row, entry) ? removeJob(place, id, row!) : clearOrphan(place, entry, state)
+
+/**
+ * A job whose row is damaged is gone, and what of it can be found without its row: its data, its activity entry, and the
+ * place of its key if the row still tells the key. Other entries are left to who meets them (5). `false` for a row that
+ * is not damaged but a newer version's: it is whole, and not ours to take apart.
+ */
+export const removeDamaged = Effect.fnUntraced(function*(place: Place, id: Tuple.Element, bytes: Uint8Array) {
+  const { keys, model, state } = place
+  const { isNewer, key } = remainsOf(bytes)
+  if (isNewer) return false
+  const touched = touchedOf(state)
+  yield* touched.prepare(keys, id)
+  const wasRunning = touched.storedEntry(keys, id) !== undefined
+  touched.mark(keys, id, false)
+  touched.ring(keys.changedBell)
+  state.clear(keys.job(id))
+  const pieces = keys.piecesOf(id)
+  state.clearRange(pieces.begin, pieces.end)
+  if (wasRunning) {
+    state.add(keys.move("running", "none"), Counters.PLUS_ONE)
+    touched.ring(keys.revokedBell)
+    if (model.maxRunning !== Infinity) touched.ring(keys.pendingBell)
+    if (key !== undefined) {
+      state.add(keys.held(key), Counters.MINUS_ONE)
+      yield* clearHeld(place, key)
+    }
+  }
+  // parked ones of the key waited for it, wherever it was
+  if (key !== undefined) yield* unpark(place, key)
+  return true
+})
+
+/** Another run is asked for: at once or at its time if the job does not run, after this run if it does (rule J5). */
+export const askAgain = (
+  place: Place,
+  id: Tuple.Element,
+  row: Row,
+  options: { readonly scheduledAt: number | undefined; readonly data: Uint8Array | undefined }
+): Effect.Effect<Row> => {
+  const { data, scheduledAt } = options
+  if (row.state === "running") {
+    return Effect.map(
+      data === undefined ? Effect.undefined : readData(place.state, place.keys, id, row),
+      (stored) => {
+        const after: Row = {
+          ...row,
+          resubmit: { scheduledAt: scheduledAt ?? row.resubmit?.scheduledAt },
+          body: stored === undefined ? row.body : bodyOf(stored.data, data)
+        }
+        change(place, id, row, after)
+        return after
+      }
+    )
+  }
+  const isPending = row.state === "pending"
+  if (isPending && scheduledAt === undefined && data === undefined) return Effect.succeed(row)
+  const after: Row = {
+    ...released(row, "pending"),
+    isParked: isPending && row.isParked && (scheduledAt ?? row.scheduledAt) === row.scheduledAt,
+    scheduledAt: scheduledAt ?? (isPending ? row.scheduledAt : place.state.timeMillis),
+    attempts: isPending ? row.attempts : 0,
+    endedAt: 0,
+    error: isPending ? row.error : "",
+    body: data === undefined ? row.body : bodyOf(data)
+  }
+  return Effect.as(changeAndUnpark(place, id, row, after), after)
+}

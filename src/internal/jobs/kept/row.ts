@@ -1,0 +1,211 @@
+/**
+ * The row of a job: everything about it that a later operation of the same transaction must read, so it holds no
+ * versionstamp (rule R4). Data lies in the row where it is short, in pieces beside it where it is long; then a change
+ * that leaves the data alone does not write it again.
+ */
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as Tuple from "../../../Tuple.ts"
+import { packValue, unpackOwn } from "../../data/codec.ts"
+import * as Keys from "../../data/keys.ts"
+import { PIECE_BYTES } from "../../tenant/limits.ts"
+import type { TransactionState } from "../../transactions/state.ts"
+import { type JobKeys, type State, STATES } from "../definition/layout.ts"
+import { ID_LIMIT_BYTES } from "../definition/model.ts"
+
+/** Rows of another format are refused, not guessed at. */
+const FORMAT = 1
+
+/** Data up to here lies in the row: the rest of the row needs room below a value's limit, its last error above all. */
+const INLINE_LIMIT_BYTES = 60_000
+
+/** The last error of a job is kept so far: enough for a stack. */
+const ERROR_LIMIT_CHARACTERS = 4_000
+
+/** Data of this run, and of the next one if a running job was resubmitted with other data; both packed. */
+export interface Body {
+  readonly dataBytes: number
+  /** -1 when there is no data for the next run. */
+  readonly nextBytes: number
+  /** The one behind the other; `undefined` when they lie in pieces and were not read. */
+  readonly bytes: Uint8Array | undefined
+}
+
+/** What a running job's creator asked for: another run after this one. */
+export interface Resubmit {
+  readonly scheduledAt: number | undefined
+}
+
+export interface Row {
+  readonly state: State
+  /** Who holds the job: the fencing token. */
+  readonly lock: Uint8Array | undefined
+  readonly priority: number
+  readonly scheduledAt: number
+  /** The job waits for a place of its key, outside the pending queue. */
+  readonly isParked: boolean
+  readonly resubmit: Resubmit | undefined
+  /** Runs that began since the job was added, resubmitted or requeued, but for those handed back. */
+  readonly attempts: number
+  /** What the limit of jobs that run together counts by. */
+  readonly key: Tuple.Element | undefined
+  readonly addedAt: number
+  readonly endedAt: number
+  /** Grows with each change of state or data. */
+  readonly revision: number
+  readonly error: string
+  readonly body: Body
+}
+
+/** The body of new data. */
+export const bodyOf = (data: Uint8Array, next?: Uint8Array): Body => ({
+  dataBytes: data.length,
+  nextBytes: next === undefined ? -1 : next.length,
+  bytes: next === undefined ? data : Keys.concat(data, next)
+})
+
+const isInline = (body: Body): boolean => body.dataBytes + Math.max(0, body.nextBytes) <= INLINE_LIMIT_BYTES
+
+const encode = (row: Row): Uint8Array =>
+  packValue([
+    FORMAT,
+    STATES.indexOf(row.state),
+    row.lock ?? null,
+    row.priority,
+    row.scheduledAt,
+    row.isParked,
+    row.resubmit === undefined ? null : [row.resubmit.scheduledAt ?? null],
+    row.attempts,
+    row.key === undefined ? null : Tuple.pack([row.key]),
+    row.addedAt,
+    row.endedAt,
+    row.revision,
+    // half a character, by the error itself or by the cut, has no stored form
+    row.error.slice(0, ERROR_LIMIT_CHARACTERS).toWellFormed(),
+    row.body.dataBytes,
+    row.body.nextBytes,
+    isInline(row.body) ? row.body.bytes : null
+  ])
+
+const isBytes = (value: unknown): value is Uint8Array => value instanceof Uint8Array
+const isNumber = (value: unknown): value is number => typeof value === "number" && !Number.isNaN(value)
+const isWhole = (value: unknown, least: number): boolean => Number.isSafeInteger(value) && (value as number) >= least
+const isTime = (value: unknown): boolean => value === null || isNumber(value)
+
+/** What the fields of a row are, in their order. */
+const FIELDS: ReadonlyArray<(value: any) => boolean> = [
+  (format) => format === FORMAT,
+  (state) => isWhole(state, 0) && state < STATES.length,
+  (lock) => lock === null || isBytes(lock),
+  (priority) => Number.isSafeInteger(priority),
+  isNumber,
+  (isParked) => typeof isParked === "boolean",
+  (resubmit) => resubmit === null || (Array.isArray(resubmit) && resubmit.length === 1 && isTime(resubmit[0])),
+  (attempts) => isWhole(attempts, 0),
+  (key) => key === null || (isBytes(key) && keyOf(key) !== undefined),
+  isNumber,
+  isNumber,
+  (revision) => isWhole(revision, 0),
+  (error) => typeof error === "string",
+  (dataBytes) => isWhole(dataBytes, 0),
+  (nextBytes) => isWhole(nextBytes, -1),
+  (bytes) => bytes === null || isBytes(bytes)
+]
+
+const KEY_FIELD = 8
+const RUNNING = STATES.indexOf("running")
+
+const isRow = (fields: unknown): fields is ReadonlyArray<any> =>
+  Array.isArray(fields) && fields.length === FIELDS.length && FIELDS.every((is, i) => is(fields[i])) &&
+  (fields[1] === RUNNING) === (fields[2] !== null) && (!fields[5] || fields[8] !== null) &&
+  (fields[15] === null || fields[15].length === fields[13] + Math.max(0, fields[14]))
+
+/** The key that `maxRunningPerKey` counts by; `undefined` for bytes that are none, or that no key of the store could hold. */
+const keyOf = (packed: Uint8Array): Tuple.Element | undefined => {
+  if (packed.length > ID_LIMIT_BYTES) return undefined
+  const key = Tuple.unpackResult(packed)
+  return Result.isSuccess(key) && key.success.length === 1 ? key.success[0] : undefined
+}
+
+/** A row, or `undefined` for bytes that this version did not write: a fault of the store, or a newer version's. */
+export const decode = (bytes: Uint8Array): Row | undefined => {
+  const unpacked = unpackOwn(bytes)
+  const fields = Result.isSuccess(unpacked) ? unpacked.success : undefined
+  if (!isRow(fields)) return undefined
+  return {
+    state: STATES[fields[1] as number]!,
+    lock: fields[2] ?? undefined,
+    priority: fields[3],
+    scheduledAt: fields[4],
+    isParked: fields[5],
+    resubmit: fields[6] === null ? undefined : { scheduledAt: fields[6][0] ?? undefined },
+    attempts: fields[7],
+    key: fields[8] === null ? undefined : keyOf(fields[8]),
+    addedAt: fields[9],
+    endedAt: fields[10],
+    revision: fields[11],
+    error: fields[12],
+    body: { dataBytes: fields[13], nextBytes: fields[14], bytes: fields[15] ?? undefined }
+  }
+}
+
+/** What can still be told of a row that cannot be read. */
+export interface Remains {
+  /** The row is whole, but of a later format: it is for the version that wrote it. */
+  readonly isNewer: boolean
+  readonly key: Tuple.Element | undefined
+}
+
+export const remainsOf = (bytes: Uint8Array): Remains => {
+  const unpacked = unpackOwn(bytes)
+  const fields = Result.isSuccess(unpacked) && Array.isArray(unpacked.success) ? unpacked.success : []
+  const key: unknown = fields[KEY_FIELD]
+  return {
+    isNewer: isWhole(fields[0], FORMAT + 1),
+    key: fields[0] === FORMAT && isBytes(key) ? keyOf(key) : undefined
+  }
+}
+
+/** Writes a row, and its data where that changed; clears both without a row. */
+export const writeRow = (
+  state: TransactionState,
+  keys: JobKeys,
+  id: Tuple.Element,
+  before: Row | undefined,
+  after: Row | undefined
+): void => {
+  if (before !== undefined && before.body !== after?.body && !isInline(before.body)) {
+    const { begin, end } = keys.piecesOf(id)
+    state.clearRange(begin, end)
+  }
+  if (after === undefined) return state.clear(keys.job(id))
+  state.set(keys.job(id), encode(after))
+  if (before?.body === after.body || isInline(after.body)) return
+  const bytes = after.body.bytes!
+  for (let i = 0; i * PIECE_BYTES < bytes.length; i++) {
+    state.set(keys.piece(id, i), bytes.subarray(i * PIECE_BYTES, (i + 1) * PIECE_BYTES))
+  }
+}
+
+/** The packed data of a job, and that of its next run if there is some. */
+export interface Data {
+  readonly data: Uint8Array
+  readonly next: Uint8Array | undefined
+}
+
+/** Reads the data of a row that this transaction has read. */
+export const readData = (
+  state: TransactionState,
+  keys: JobKeys,
+  id: Tuple.Element,
+  row: Row
+): Effect.Effect<Data> => {
+  const { bytes, dataBytes, nextBytes } = row.body
+  const split = (all: Uint8Array): Data => ({
+    data: all.subarray(0, dataBytes),
+    next: nextBytes === -1 ? undefined : all.subarray(dataBytes, dataBytes + nextBytes)
+  })
+  if (bytes !== undefined) return Effect.succeed(split(bytes))
+  const { begin, end } = keys.piecesOf(id)
+  return Effect.map(state.getRange(begin, end), (rows) => split(Keys.concatAll(rows.map((row) => row.value))))
+}

@@ -1,0 +1,229 @@
+/**
+ * Looking at many jobs: how many there are by state, and pages of them. By snapshot: looking conflicts with nobody.
+ */
+import * as Effect from "effect/Effect"
+import type * as Result from "effect/Result"
+import type { KeyValue } from "../../../Backend.ts"
+import type { Transaction } from "../../../Transaction.ts"
+import * as Tuple from "../../../Tuple.ts"
+import * as Counters from "../../data/counters.ts"
+import * as Keys from "../../data/keys.ts"
+import { InvalidOption, type UnreadableData } from "../definition/errors.ts"
+import { isState, type State, STATES } from "../definition/layout.ts"
+import { decodeData, type Model, optionsOf, type Place, within } from "../definition/model.ts"
+import { isEntryOf, removeEnded, tryLoad } from "../kept/lifecycle.ts"
+import { decode, readData, type Row } from "../kept/row.ts"
+
+/**
+ * The most jobs of one page, and the most that one transaction purges.
+ *
+ * @since 0.1.0
+ * @category limits
+ */
+export const PAGE_LIMIT = 1_000
+
+const PAGE_DEFAULT = 100
+
+/** A page ends early when its data has so many bytes: a transaction must be read in its five seconds. */
+const PAGE_BYTES_LIMIT = 5_000_000
+
+/** So many keys one purge clears at the most, in bytes. */
+const PURGE_BYTES_LIMIT = 5_000_000
+
+/**
+ * How many jobs there are in each state.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type Counts = { readonly [S in State]: number }
+
+export const counts = (model: Model): Effect.Effect<Counts, InvalidOption, Transaction> =>
+  within(model, ({ keys, state }) => {
+    const { begin, end } = Tuple.range([], keys.moves)
+    return Effect.map(state.getRange(begin, end, { snapshot: true }), (rows) => {
+      const sums: Record<string, number> = Object.fromEntries(STATES.map((name) => [name, 0]))
+      for (const row of rows) {
+        const [, from, to] = Tuple.unpack(row.key, keys.moves.length) as [string, string, string]
+        const moved = Counters.read(row.value)
+        if (from in sums) sums[from]! -= moved
+        if (to in sums) sums[to]! += moved
+      }
+      return sums as Counts
+    })
+  })
+
+/**
+ * A job as a list shows it.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Listed<out A> {
+  readonly id: Tuple.Element
+  readonly state: State
+  /** The data, or why it cannot be read. */
+  readonly data: Result.Result<A, UnreadableData>
+  /** Runs that began since the job was added, resubmitted or requeued. */
+  readonly attempts: number
+  readonly priority: number
+  /** When the job is or was due, in milliseconds since 1970. */
+  readonly scheduledAt: number
+  readonly addedAt: number
+  /** When the job was finished or died; `undefined` if it did neither. */
+  readonly endedAt: number | undefined
+  /** What the last run failed with; empty if it did not. */
+  readonly error: string
+  readonly isResubmitted: boolean
+}
+
+/**
+ * A page of jobs. `next` is where the following page begins; `undefined` after the last one.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Page<out A> {
+  readonly jobs: ReadonlyArray<Listed<A>>
+  readonly next: string | undefined
+}
+
+/**
+ * Which jobs a page shows: those of one state, or all.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface ListOptions {
+  readonly state?: State | undefined
+  /** 1 to 1,000; 100 if absent. */
+  readonly limit?: number | undefined
+  /** The `next` of the page before. */
+  readonly after?: string | undefined
+}
+
+/** The ranges that hold the jobs of a state, one after the other. */
+const rangesOf = (
+  { keys }: Place,
+  state: State | undefined
+): ReadonlyArray<Tuple.KeyRange & { prefix: Uint8Array }> => {
+  const whole = (prefix: Uint8Array) => ({ ...Tuple.range([], prefix), prefix })
+  switch (state) {
+    case undefined:
+      return [whole(keys.jobs)]
+    case "pending":
+      return [whole(keys.pending), whole(keys.parked)]
+    case "running":
+      return [whole(keys.seqs)]
+    default:
+      return [{ ...keys.endedOf(state), prefix: keys.ended }]
+  }
+}
+
+const checkOptions = (model: Model, options: ListOptions): InvalidOption | undefined => {
+  const problem = (option: string, text: string) => new InvalidOption({ type: model.type, option, problem: text })
+  const { after, limit = PAGE_DEFAULT, state } = options
+  if (state !== undefined && !isState(state)) return problem("state", `must be one of ${STATES.join(", ")}`)
+  if (!Number.isInteger(limit) || limit < 1 || limit > PAGE_LIMIT) {
+    return problem("limit", `must be a whole number from 1 to ${PAGE_LIMIT}`)
+  }
+  if (after !== undefined && (typeof after !== "string" || !/^[0-9a-f]*$/.test(after) || after.length % 2 === 1)) {
+    return problem("after", "must be the `next` of a page")
+  }
+  return undefined
+}
+
+/** The rows of a page, over its ranges; `after` is the key of the last row before it, without the type's prefix. */
+const pageRows = Effect.fnUntraced(function*(place: Place, options: ListOptions, limit: number) {
+  const { keys, state } = place
+  const from = options.after === undefined
+    ? undefined
+    : Keys.concat(keys.prefix, new Uint8Array(Buffer.from(options.after, "hex")))
+  const rows: Array<KeyValue & { readonly id: Tuple.Element | undefined }> = []
+  for (const range of rangesOf(place, options.state)) {
+    const begin = from !== undefined && Tuple.compareBytes(from, range.begin) >= 0 ? Keys.next(from) : range.begin
+    if (rows.length > limit || Tuple.compareBytes(begin, range.end) >= 0) continue
+    const found = yield* state.getRange(begin, range.end, { limit: limit + 1 - rows.length, snapshot: true })
+    for (const row of found) rows.push({ ...row, id: keys.lastOf(row.key, range.prefix) })
+  }
+  return rows
+})
+
+/** Whether a key in the range of a state is its job's: damage can leave entries behind. */
+const isListed = ({ keys }: Place, state: State | undefined, id: Tuple.Element, row: Row, key: Uint8Array): boolean =>
+  state === undefined || (state === "running" ? row.state === state : isEntryOf(keys, id, row, key))
+
+export const list = (model: Model, input?: ListOptions): Effect.Effect<Page<any>, InvalidOption, Transaction> =>
+  within(model, (place) => listIn(place, input))
+
+const listIn = Effect.fnUntraced(
+  function*(place: Place, input: ListOptions | undefined): Effect.fn.Return<Page<any>, InvalidOption> {
+    const { model } = place
+    const options = yield* optionsOf(model, input)
+    const problem = checkOptions(model, options)
+    if (problem !== undefined) return yield* problem
+    const limit = options.limit ?? PAGE_DEFAULT
+    const { keys, state } = place
+    const rows = yield* pageRows(place, options, limit)
+    const jobs: Array<Listed<any>> = []
+    let bytes = 0
+    let at = 0
+    for (; at < Math.min(limit, rows.length) && bytes < PAGE_BYTES_LIMIT; at++) {
+      const { id, key } = rows[at]!
+      const stored = id === undefined ? undefined : yield* state.get(keys.job(id), true)
+      const row = stored === undefined ? undefined : decode(stored)
+      if (id === undefined || row === undefined || !isListed(place, options.state, id, row, key)) continue
+      const { data } = yield* readData(state, keys, id, row)
+      bytes += data.length
+      jobs.push({
+        id,
+        state: row.state,
+        data: decodeData(model, id, data),
+        attempts: row.attempts,
+        priority: row.priority,
+        scheduledAt: row.scheduledAt,
+        addedAt: row.addedAt,
+        endedAt: row.state === "finished" || row.state === "dead" ? row.endedAt : undefined,
+        error: row.error,
+        isResubmitted: row.resubmit !== undefined
+      })
+    }
+    const last = rows[at - 1]
+    const next = at < rows.length && last !== undefined
+      ? Buffer.from(last.key.subarray(keys.prefix.length)).toString("hex")
+      : undefined
+    return { jobs, next }
+  }
+)
+
+interface PurgeOptions {
+  readonly limit?: number | undefined
+}
+
+/** Removes the dead jobs that died first, a bounded number; succeeds with how many they were. */
+export const purgeDead = (
+  model: Model,
+  input?: PurgeOptions
+): Effect.Effect<number, InvalidOption, Transaction> => within(model, (place) => purgeIn(place, input))
+
+const purgeIn = Effect.fnUntraced(
+  function*(place: Place, input: PurgeOptions | undefined): Effect.fn.Return<number, InvalidOption> {
+    const { model } = place
+    const options = yield* optionsOf(model, input)
+    const problem = checkOptions(model, { limit: options.limit })
+    if (problem !== undefined) return yield* problem
+    const { keys, state } = place
+    const { begin, end } = keys.endedOf("dead")
+    const rows = yield* state.getRange(begin, end, { limit: options.limit ?? PAGE_LIMIT })
+    let count = 0
+    for (const entry of rows) {
+      const id = keys.lastOf(entry.key, keys.ended)
+      const row = id === undefined ? "unreadable" : yield* tryLoad(place, id)
+      if (id === undefined || row === "unreadable") continue
+      yield* removeEnded(place, id, row, entry.key, "dead")
+      count++
+      if (state.size > PURGE_BYTES_LIMIT) break
+    }
+    return count
+  }
+)

@@ -1,0 +1,354 @@
+/**
+ * Taking jobs from the pending queue.
+ *
+ * Owner: the caller's fiber owns its transaction and its claims; claims are given back on every way out.
+ *
+ * 1. Candidates are looked for by snapshot; each that is taken has its row read, so two that take one job conflict, and
+ *    one of them runs again: never do two hold a job.
+ * 2. Of the due jobs the highest priority is taken first, and of these the one that was due first. Fibers of one
+ *    process leave each other's candidates alone. Where processes meet, they choose among the next `spread` ones.
+ * 3. A job whose key has no free place is parked, so that no later look meets it again (see kept/lifecycle.ts, 4).
+ * 4. A job whose data cannot be read is dead, and nobody waits for it. One whose row cannot be read is passed over: it
+ *    may be a newer version's. An entry of the queue that is no job's is cleared (kept/lifecycle.ts, 5).
+ * 5. Who finds nothing waits for the bell, seen in the same transaction as the queue, or for the earliest time at which
+ *    a job will be due by the clock, however that is set meanwhile: not for a poll.
+ */
+import type * as DateTime from "effect/DateTime"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Random from "effect/Random"
+import * as Result from "effect/Result"
+import type { KeyValue } from "../../../Backend.ts"
+import type { BackendError } from "../../../BackendError.ts"
+import type { Tenant } from "../../../Tenant.ts"
+import { Transaction } from "../../../Transaction.ts"
+import * as Tuple from "../../../Tuple.ts"
+import * as Counters from "../../data/counters.ts"
+import * as Keys from "../../data/keys.ts"
+import { transact } from "../../transactions/loop.ts"
+import type { TransactionState } from "../../transactions/state.ts"
+import { type Hub, hubOf } from "../background/hub.ts"
+import { startMonitor } from "../background/monitor.ts"
+import type { Seen } from "../background/sharedWatch.ts"
+import { clockShows, passedMillis } from "../background/time.ts"
+import type { InvalidOption } from "../definition/errors.ts"
+import { decodeData, type Model, optionsOf, patienceOf, type Place } from "../definition/model.ts"
+import { type Job, makeJob } from "../kept/job.ts"
+import { change, clearOrphan, failRun, isEntryOf, prefetch, start, tryLoad } from "../kept/lifecycle.ts"
+import { readData, type Row } from "../kept/row.ts"
+import * as Settings from "../kept/settings.ts"
+import { release, timeOf } from "../operations/operations.ts"
+
+/** The fewest rows of the queue that a look reads. */
+const PAGE_ROWS_LIMIT = 16
+
+/** So many entries one transaction parks or clears at the most; the next look goes on. */
+const SET_ASIDE_LIMIT = 200
+
+/** Data that one transaction takes: many long jobs would not be read within its five seconds. */
+const TAKE_BYTES_LIMIT = 8_000_000
+
+/** What a transaction writes when it takes no more: far from its limit, however long ids and keys are. */
+const WRITE_BYTES_LIMIT = 4_000_000
+
+/** Far beyond any time that a job can have. */
+const NEVER = Infinity
+
+export interface Wanted {
+  readonly limit: number
+  /** Jobs due up to here, in milliseconds since 1970; those due now if absent. */
+  readonly maxScheduledTime: number | undefined
+}
+
+export interface Taken {
+  readonly jobs: ReadonlyArray<Job<any>>
+  /** What was stored of each of them. */
+  readonly rows: ReadonlyArray<Row>
+  /** What the bell showed when there was nothing (more) to take. */
+  readonly seen: Seen
+  /** When the next job will be due, `Infinity` if none is known. */
+  readonly nextAt: number
+  /** There may be more to take at once. */
+  readonly isCut: boolean
+  /** How long a holder may be silent. */
+  readonly timeoutMillis: number
+}
+
+/** The candidates of one look, and where it stopped. */
+class Search {
+  readonly jobs: Array<Job<any>> = []
+  readonly rows: Array<Row> = []
+  nextAt = NEVER
+  /** Entries that were parked, or cleared. */
+  setAside = 0
+  bytes = 0
+  readonly place: Place
+  readonly hub: Hub
+  /** What this transaction has claimed so far. */
+  readonly claimed: Array<string>
+  /** So many candidates are passed over at first. */
+  skip: number
+
+  constructor(place: Place, hub: Hub, claimed: Array<string>, skip: number) {
+    this.place = place
+    this.hub = hub
+    this.claimed = claimed
+    this.skip = skip
+  }
+
+  /** Whether this transaction has done its share. */
+  isFull(limit: number): boolean {
+    return this.jobs.length >= limit || this.setAside >= SET_ASIDE_LIMIT || this.bytes >= TAKE_BYTES_LIMIT ||
+      this.place.state.size >= WRITE_BYTES_LIMIT
+  }
+
+  /** Whether a key has a free place, counting what this transaction took. */
+  hasPlace(key: Tuple.Element): Effect.Effect<boolean> {
+    const limit = this.place.model.maxRunningPerKey
+    if (limit === Infinity) return Effect.succeed(true)
+    return Effect.map(this.place.state.get(this.place.keys.held(key)), (bytes) => Counters.read(bytes) < limit)
+  }
+}
+
+/** The fencing token of a run: the transaction's own number, and the run's place in it. */
+const makeLock = (state: TransactionState, index: number): Uint8Array => {
+  const lock = new Uint8Array(state.operationId.length + 2)
+  lock.set(state.operationId)
+  Keys.writeUint16(lock, state.operationId.length, index)
+  return lock
+}
+
+const running = ({ keys, state }: Place): Effect.Effect<number> => {
+  const { begin, end } = Tuple.range([], keys.runMoves)
+  return Effect.map(state.getRange(begin, end), (rows) => {
+    let count = 0
+    for (const row of rows) {
+      const [from, to] = Tuple.unpack(row.key, keys.runMoves.length)
+      if (to === "running") count += Counters.read(row.value)
+      if (from === "running") count -= Counters.read(row.value)
+    }
+    return count
+  })
+}
+
+/** Takes one candidate, parks it, or leaves it. */
+const takeOne = Effect.fnUntraced(function*(search: Search, pendingKey: Uint8Array, id: Tuple.Element) {
+  const { place } = search
+  const row = yield* tryLoad(place, id)
+  if (row === "unreadable") return yield* search.hub.tellUnreadable(id)
+  if (row === undefined || !isEntryOf(place.keys, id, row, pendingKey)) {
+    search.setAside++
+    return yield* clearOrphan(place, pendingKey, "pending")
+  }
+  if (row.key !== undefined && !(yield* search.hasPlace(row.key))) {
+    change(place, id, row, { ...row, isParked: true })
+    search.setAside++
+    return
+  }
+  const { data } = yield* readData(place.state, place.keys, id, row)
+  search.bytes += data.length
+  const decoded = decodeData(place.model, id, data)
+  if (Result.isFailure(decoded)) {
+    yield* failRun(place, id, row, decoded.failure.message, undefined)
+    return
+  }
+  const lock = makeLock(place.state, search.jobs.length)
+  const started: Row = start(place, id, row, lock)
+  search.jobs.push(makeJob(place.model.type, id, lock, started, decoded.success))
+  search.rows.push(started)
+})
+
+/** Walks the queue, one priority after the other, until enough is taken. */
+const walk = Effect.fnUntraced(function*(search: Search, limit: number, dueAt: number) {
+  const { hub, place: { keys, state } } = search
+  const range = Tuple.range([], keys.pending)
+  const passed: Array<KeyValue> = []
+  let begin = range.begin
+  for (;;) {
+    const wanted = Math.max(PAGE_ROWS_LIMIT, limit - search.jobs.length + hub.spread + hub.claims.size) + 1
+    const page = yield* state.getRange(begin, range.end, { limit: wanted, snapshot: true })
+    yield* prefetch(search.place, () => candidates(search, page, limit, dueAt), false)
+    let jump: Uint8Array | undefined
+    for (const row of page) {
+      const position = keys.placeOf(row.key)
+      if (position === undefined) continue
+      const { id, priority, scheduledAt } = position
+      if (scheduledAt > dueAt) {
+        search.nextAt = Math.min(search.nextAt, scheduledAt)
+        jump = keys.pendingBelow(priority)
+        break
+      }
+      const text = Keys.toText(row.key)
+      if (hub.claims.has(text)) continue
+      if (search.skip > 0) {
+        search.skip--
+        passed.push(row)
+        continue
+      }
+      yield* claim(search, text, row.key, id)
+      if (search.isFull(limit)) return true
+    }
+    if (jump === undefined && page.length < wanted) break
+    begin = jump ?? Keys.next(page.at(-1)!.key)
+  }
+  // fewer were there than the choice allowed for
+  for (const row of passed) {
+    if (search.isFull(limit)) return true
+    const text = Keys.toText(row.key)
+    if (!hub.claims.has(text)) yield* claim(search, text, row.key, keys.placeOf(row.key)!.id)
+  }
+  return search.isFull(limit)
+})
+
+/** The jobs of a page that will be tried, as far as one can know. */
+const candidates = (
+  { hub, jobs, place, skip }: Search,
+  page: ReadonlyArray<KeyValue>,
+  limit: number,
+  dueAt: number
+): ReadonlyArray<Tuple.Element> => {
+  const ids: Array<Tuple.Element> = []
+  for (const { key } of page) {
+    const position = place.keys.placeOf(key)
+    if (position === undefined || hub.claims.has(Keys.toText(key))) continue
+    if (position.scheduledAt > dueAt || ids.length >= skip + limit - jobs.length) break
+    ids.push(position.id)
+  }
+  return ids.slice(skip)
+}
+
+const claim = (search: Search, text: string, key: Uint8Array, id: Tuple.Element): Effect.Effect<void> => {
+  search.hub.claims.add(text)
+  search.claimed.push(text)
+  return takeOne(search, key, id)
+}
+
+/** The step of a transaction that takes jobs. `claimed` is given back by whoever runs the transaction. */
+export const take = Effect.fnUntraced(function*(
+  hub: Hub,
+  model: Model,
+  state: TransactionState,
+  wanted: Wanted,
+  claimed: Array<string>
+): Effect.fn.Return<Taken> {
+  const place: Place = { model, state, keys: hub.keys }
+  const see = hub.pending.see()
+  const [settings, bell] = yield* Effect.all([
+    Settings.read(place),
+    state.get(hub.keys.pendingBell, true)
+  ], { concurrency: "unbounded" })
+  const { timeoutMillis } = settings
+  const none: Taken = { jobs: [], rows: [], seen: see(bell), nextAt: NEVER, isCut: false, timeoutMillis }
+  if (settings.isPaused) return none
+  const { maxRunning } = model
+  const free = maxRunning === Infinity ? wanted.limit : Math.min(wanted.limit, maxRunning - (yield* running(place)))
+  if (free <= 0) return none
+  const skip = hub.spread === 0 ? 0 : yield* Random.nextIntBetween(0, hub.spread)
+  const search = new Search(place, hub, claimed, skip)
+  const isCut = yield* walk(search, free, wanted.maxScheduledTime ?? state.timeMillis)
+  // a fixed limit does not move with the clock: what lies beyond it never becomes due
+  const nextAt = wanted.maxScheduledTime === undefined ? search.nextAt : NEVER
+  return { ...none, jobs: search.jobs, rows: search.rows, nextAt, isCut }
+})
+
+/** Gives claims back. Who left one alone that was not taken is told to look again. */
+export const unclaim = (hub: Hub, claimed: Array<string>, wereTaken: boolean): void => {
+  if (claimed.length === 0) return
+  for (const text of claimed) hub.claims.delete(text)
+  claimed.length = 0
+  if (!wereTaken) hub.pending.wakeAll()
+}
+
+/** Runs a transaction that takes jobs, besides what else `body` does in it. */
+export const taking = <A>(
+  hub: Hub,
+  body: (state: TransactionState, claimed: Array<string>) => Effect.Effect<A>,
+  accepted: (value: A) => void
+): Effect.Effect<A, BackendError> =>
+  Effect.suspend(() => {
+    const claimed: Array<string> = []
+    let wasRetried = false
+    const run = Effect.flatMap(Transaction, (state) => {
+      unclaim(hub, claimed, true)
+      return body(state, claimed)
+    })
+    return Effect.onExit(
+      transact(hub.tenant, run, {
+        accepted,
+        retried: (error) => {
+          if (error.reason._tag !== "Conflict") return
+          wasRetried = true
+          hub.conflicted()
+        }
+      }),
+      (exit) =>
+        Effect.sync(() => {
+          unclaim(hub, claimed, exit._tag === "Success")
+          if (exit._tag === "Success" && !wasRetried) hub.succeeded()
+        })
+    )
+  })
+
+/** Waits until a look can find what the last one did not (5). */
+export const waitForMore = (hub: Hub, { nextAt, seen }: Taken): Effect.Effect<void> =>
+  nextAt === NEVER
+    ? hub.pending.changed(seen)
+    : Effect.raceFirst(hub.pending.changed(seen), clockShows(nextAt))
+
+/** One look for one job. A job that was taken for a caller who is gone meanwhile is handed back. */
+const lookForOne = (
+  hub: Hub,
+  model: Model,
+  maxScheduledTime: number | undefined
+): Effect.Effect<Taken, BackendError> =>
+  Effect.suspend(() => {
+    let taken: ReadonlyArray<Job<any>> = []
+    return Effect.onInterrupt(
+      taking(
+        hub,
+        (state, claimed) => take(hub, model, state, { limit: 1, maxScheduledTime }, claimed),
+        (value) => {
+          taken = value.jobs
+        }
+      ),
+      () => Effect.forEach(taken, (job) => Effect.ignore(transact(hub.tenant, release(model, job))))
+    )
+  })
+
+/** Takes one job, waiting for one until the time limit is over; a look that began is not cut short by it. */
+const acceptOne = Effect.fnUntraced(function*(
+  hub: Hub,
+  model: Model,
+  maxScheduledTime: number | undefined,
+  timeoutMillis: number
+): Effect.fn.Return<Option.Option<Job<any>>, BackendError> {
+  const deadline = (yield* passedMillis) + timeoutMillis
+  for (;;) {
+    const taken = yield* lookForOne(hub, model, maxScheduledTime)
+    if (taken.jobs.length > 0) return Option.some(taken.jobs[0]!)
+    const left = deadline - (yield* passedMillis)
+    if (left <= 0) return Option.none()
+    if (taken.isCut) continue
+    const more = waitForMore(hub, taken)
+    yield* left === Infinity ? more : Effect.timeoutOption(more, left)
+  }
+})
+
+interface AcceptOptions {
+  readonly maxScheduledTime?: DateTime.DateTime.Input | undefined
+  readonly timeout?: Duration.Input | undefined
+}
+
+export const accept = Effect.fnUntraced(function*(
+  model: Model,
+  input: AcceptOptions | undefined
+): Effect.fn.Return<Option.Option<Job<any>>, InvalidOption | BackendError, Tenant> {
+  const hub = yield* hubOf(model)
+  const options = yield* optionsOf(model, input)
+  const maxScheduledTime = yield* timeOf(model, "maxScheduledTime", options.maxScheduledTime)
+  const timeoutMillis = yield* patienceOf(model, options.timeout)
+  hub.follow(model)
+  yield* startMonitor(hub)
+  return yield* acceptOne(hub, model, maxScheduledTime, timeoutMillis)
+})

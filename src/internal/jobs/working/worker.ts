@@ -1,0 +1,359 @@
+/**
+ * A worker: takes jobs, runs their handlers, settles them. Their leases are kept by leases.ts.
+ *
+ * Owner: one a layer. Its loops live in the layer's scope; handlers run in fibers of their own, which nobody has to
+ * await: one that cannot be interrupted does not hold up the layer's end.
+ *
+ * 1. A job is held, and its lease renewed, from its taking until its settling is committed. `concurrency` handlers run
+ *    at the most; taken jobs beyond that wait here. There are none of these unless handlers end faster than a
+ *    transaction commits: then so many are taken ahead that no handler has to wait for the next commit.
+ * 2. One loop settles and takes: what handlers ended with since the last turn, and new jobs for the free places, are
+ *    one transaction. A turn is not interrupted, so nothing that was taken is forgotten.
+ * 3. A turn settles no more than fits well into a transaction, counting the data that is written again with a row. One
+ *    that fails is repeated smaller and takes nothing; later ones grow again while they succeed. A job whose settling
+ *    fails alone, in a way that again does not help, is left to its timeout.
+ * 4. A handler whose lease is lost is interrupted at once: the bell "revoked" tells of removal and expiry, a beat or a
+ *    settling that meets another lock of the rest. Nothing is written for it.
+ * 5. The end of the scope: nothing is taken any more; handlers have the grace period, their leases renewed; then they
+ *    are interrupted; whatever is not settled then is handed back, its attempt not counted (rule J6).
+ */
+import * as Cause from "effect/Cause"
+import type * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Latch from "effect/Latch"
+import * as Metric from "effect/Metric"
+import type { BackendError } from "../../../BackendError.ts"
+import type { TransactionState } from "../../transactions/state.ts"
+import type { Hub } from "../background/hub.ts"
+import { passedMillis } from "../background/time.ts"
+import { textOf } from "../definition/errors.ts"
+import { elementText, encodeData, type Model, type Place, retryDelay } from "../definition/model.ts"
+import { type Job, lockOf, wasSettledHere } from "../kept/job.ts"
+import { complete, failRun, handBack, loadHeld, prefetch } from "../kept/lifecycle.ts"
+import { PART_BYTES_LIMIT, PartLimit } from "../kept/passLimits.ts"
+import type { Row } from "../kept/row.ts"
+import { errorText } from "../operations/operations.ts"
+import { take, type Taken, taking, waitForMore } from "./accept.ts"
+import { type Held, idBytes, Leases, storedBytesOf } from "./leases.ts"
+
+/** Jobs that one turn takes. */
+const TAKE_LIMIT = 200
+
+/** Jobs that are taken ahead of a free handler at the most. */
+const AHEAD_LIMIT = 64
+
+/** An interrupted handler has so long for its finalizers before its job is handed back without it. */
+const INTERRUPT_LIMIT_MILLIS = 1_000
+
+/** So long the end of the scope waits for the store to take the jobs back. */
+const HAND_BACK_LIMIT_MILLIS = 5_000
+
+const handled = Metric.counter("effect_dgen_jobs_handled", {
+  description: "Jobs that a worker of this process has settled",
+  incremental: true
+})
+
+/** What a worker owes a job when its handler has ended. */
+type Outcome =
+  | { readonly _tag: "Finish"; readonly data: Uint8Array | undefined }
+  | { readonly _tag: "Fail"; readonly failure: unknown; readonly text: string }
+  | { readonly _tag: "HandBack" }
+
+interface Ended {
+  readonly held: Held
+  readonly outcome: Outcome
+}
+
+/** A handler with all that it needs. */
+export type Run<E> = (job: Job<any>, signal: () => AbortSignal) => Effect.Effect<unknown, E>
+
+const controllerOf = (held: Held): AbortController => {
+  held.controller ??= new AbortController()
+  return held.controller
+}
+
+/** What settling a job writes, beyond a few short values: the data of its next run, or of the one that ended. */
+const sizeOf = ({ held, outcome }: Ended): number => {
+  const data = outcome._tag === "Finish" ? outcome.data?.length ?? 0 : 0
+  const text = outcome._tag === "Fail" ? outcome.text.length : 0
+  return idBytes(held) + Math.max(held.storedBytes, data) + text
+}
+
+export class Worker<E> {
+  readonly #hub: Hub
+  readonly #model: Model
+  readonly #run: Run<E>
+  readonly #concurrency: number
+  readonly #services: Context.Context<never>
+  readonly #leases: Leases
+  /** The last run of each job that is held: a handler that has settled its job itself may go on beside the next run. */
+  readonly #latest = new Map<string, Held>()
+  /** Taken jobs that wait for a free handler. */
+  #waiting: Array<Held> = []
+  #ended: Array<Ended> = []
+  #active = 0
+  #isStarting = false
+  /** So many jobs may be taken beyond the free handlers. */
+  #ahead = 0
+  readonly #aheadLimit: number
+  #isDraining = false
+  /** So many jobs one turn settles at the most (3). */
+  readonly #settleLimit = new PartLimit()
+  /** Whether the last turn failed: then the next one only settles. */
+  #hasFailed = false
+  /** Open while there is something for the loop to do besides new jobs. */
+  readonly #work = Latch.makeUnsafe(false)
+
+  /** Handlers run with the loggers, the tracer and the clock of `services`. */
+  constructor(hub: Hub, model: Model, run: Run<E>, concurrency: number, services: Context.Context<never>) {
+    const { maxAttempts, maxRunning, maxRunningPerKey } = model
+    this.#hub = hub
+    this.#model = model
+    this.#run = run
+    this.#concurrency = concurrency
+    this.#services = services
+    // a job that waits here takes a place from another process, and an attempt from itself should this process die
+    this.#aheadLimit = maxRunning !== Infinity || maxRunningPerKey !== Infinity
+      ? 0
+      : maxAttempts === Infinity
+      ? AHEAD_LIMIT
+      : Math.min(concurrency, AHEAD_LIMIT)
+    this.#leases = new Leases(hub, model, (held) => this.#interrupt(held, "lost"))
+  }
+
+  /** What runs until the scope closes: settles and takes (2), keeps the leases, interrupts handlers that lost theirs (4). */
+  get loops(): ReadonlyArray<Effect.Effect<never>> {
+    return [this.#loop, this.#leases.beats, this.#leases.losses, this.#leases.revocations]
+  }
+
+  /** The end (5). */
+  drain(graceMillis: number): Effect.Effect<void> {
+    return Effect.gen({ self: this }, function*() {
+      this.#isDraining = true
+      this.#giveUpWaiting()
+      this.#work.openUnsafe()
+      yield* Effect.timeoutOption(this.#leases.idle, graceMillis)
+      for (const held of this.#leases.all) this.#interrupt(held, "drained")
+      yield* Effect.timeoutOption(this.#leases.idle, INTERRUPT_LIMIT_MILLIS)
+      for (const held of this.#leases.all) this.#giveUp(held)
+      yield* Effect.timeoutOption(this.#leases.idle, HAND_BACK_LIMIT_MILLIS)
+    })
+  }
+
+  // --- internal ---
+
+  /** Settles and takes, for ever (2). */
+  get #loop(): Effect.Effect<never> {
+    const step = Effect.uninterruptible(Effect.exit(this.#turn))
+    return Effect.forever(
+      Effect.flatMap(step, (exit) => Exit.isSuccess(exit) ? exit.value : this.#leases.pause("taking jobs", exit.cause))
+    )
+  }
+
+  /** One turn; succeeds with what to wait for before the next one. */
+  get #turn(): Effect.Effect<Effect.Effect<void>, BackendError> {
+    return Effect.suspend(() => {
+      this.#work.closeUnsafe()
+      const batch = this.#nextBatch()
+      if (batch.length === 0) this.#settleLimit.reset()
+      // after a failure the settling is alone, so that what fails is known
+      const free = this.#isDraining || (this.#hasFailed && batch.length > 0)
+        ? 0
+        : Math.min(TAKE_LIMIT, this.#concurrency + this.#ahead - this.#leases.size + batch.length)
+      if (batch.length === 0 && free === 0) return Effect.succeed(this.#work.await)
+      let begunMillis = 0
+      const body = (state: TransactionState, claimed: Array<string>) =>
+        Effect.flatMap(passedMillis, (now) => {
+          begunMillis = now
+          return Effect.andThen(
+            this.#settle(state, batch),
+            free === 0
+              ? Effect.undefined
+              : take(this.#hub, this.#model, state, { limit: free, maxScheduledTime: undefined }, claimed)
+          )
+        })
+      return Effect.matchCauseEffect(taking(this.#hub, body, () => {}), {
+        onFailure: (cause) => {
+          this.#ended.unshift(...batch)
+          return this.#failedTurn(batch, cause)
+        },
+        onSuccess: (taken) => {
+          if (taken !== undefined) this.#adapt(batch.length > 0 && taken.jobs.length === free)
+          return this.#committed(batch, taken, begunMillis)
+        }
+      })
+    })
+  }
+
+  /** What one transaction settles. */
+  #nextBatch(): Array<Ended> {
+    let bytes = 0
+    let count = 0
+    for (const ended of this.#ended) {
+      bytes += sizeOf(ended)
+      if (count > 0 && (bytes > PART_BYTES_LIMIT || count >= this.#settleLimit.jobs)) break
+      count++
+    }
+    return this.#ended.splice(0, count)
+  }
+
+  /** One that always fails must not hold up the others: turns get smaller until it is alone (3). */
+  #failedTurn(
+    batch: ReadonlyArray<Ended>,
+    cause: Cause.Cause<BackendError>
+  ): Effect.Effect<never, BackendError> {
+    const error = cause.reasons.find((reason) => reason._tag === "Fail")?.error
+    const isTransient = error !== undefined && error.isRetryable
+    if (!isTransient && batch.length === 1 && this.#hasFailed) {
+      this.#ended.shift()
+      this.#forget(batch[0]!.held)
+    }
+    this.#hasFailed = true
+    if (batch.length > 0) this.#settleLimit.failed(batch.length)
+    return Effect.failCause(cause)
+  }
+
+  /** Starts what was taken; succeeds with what to wait for. */
+  #committed(
+    batch: ReadonlyArray<Ended>,
+    taken: Taken | undefined,
+    begunMillis: number
+  ): Effect.Effect<Effect.Effect<void>> {
+    this.#hasFailed = false
+    this.#settleLimit.succeeded()
+    for (const { held } of batch) this.#forget(held)
+    const counted = batch.length === 0 ? Effect.void : Metric.update(handled, batch.length)
+    if (taken === undefined) return Effect.as(counted, Effect.void)
+    this.#leases.setTimeout(taken.timeoutMillis)
+    const next = taken.jobs.length > 0 || taken.isCut
+      ? Effect.void
+      : Effect.raceFirst(this.#work.await, waitForMore(this.#hub, taken))
+    return Effect.map(counted, () => {
+      for (const [index, job] of taken.jobs.entries()) this.#hold(job, taken.rows[index]!, begunMillis)
+      if (this.#isDraining) this.#giveUpWaiting()
+      this.#startNext()
+      return next
+    })
+  }
+
+  /** Takes more ahead while handlers had to wait for this commit, less while jobs had to wait for handlers (1). */
+  #adapt(isBusy: boolean): void {
+    if (this.#waiting.length > 0) this.#ahead = Math.floor(this.#ahead / 2)
+    else if (this.#active === 0 && isBusy) this.#ahead = Math.min(this.#aheadLimit, Math.max(1, this.#ahead * 2))
+  }
+
+  #hold(job: Job<any>, row: Row, begunMillis: number): void {
+    const held: Held = {
+      job,
+      lock: lockOf(job)!,
+      signMillis: begunMillis,
+      storedBytes: storedBytesOf(row),
+      controller: undefined,
+      fiber: undefined,
+      interrupted: undefined,
+      isOver: false
+    }
+    const text = elementText(job.id)
+    const before = this.#latest.get(text)
+    // taken again before the news of its loss came here: the new run must not go beside the old one
+    if (before !== undefined && !wasSettledHere(before.lock)) this.#interrupt(before, "lost")
+    this.#latest.set(text, held)
+    this.#leases.add(held)
+    this.#waiting.push(held)
+  }
+
+  /** Starts handlers while some are free. One can end at once: then the next one starts in the same turn. */
+  #startNext(): void {
+    if (this.#isStarting) return
+    this.#isStarting = true
+    while (this.#active < this.#concurrency && this.#waiting.length > 0) {
+      const held = this.#waiting.shift()!
+      if (held.isOver) continue
+      this.#active++
+      held.fiber = Effect.runForkWith(this.#services)(
+        Effect.suspend(() => this.#run(held.job, () => controllerOf(held).signal))
+      )
+      held.fiber.addObserver((exit) => {
+        // the place of one that was lost, or given up on, was free before
+        if (!held.isOver) this.#active--
+        this.#end(held, this.#outcomeOf(held, exit))
+        held.fiber = undefined
+        this.#startNext()
+      })
+    }
+    this.#isStarting = false
+  }
+
+  #outcomeOf(held: Held, exit: Exit.Exit<unknown, unknown>): Outcome {
+    if (Exit.isFailure(exit)) {
+      if (held.interrupted !== undefined) return { _tag: "HandBack" }
+      return { _tag: "Fail", failure: Cause.squash(exit.cause), text: textOf(() => Cause.pretty(exit.cause)) }
+    }
+    if (exit.value === undefined) return { _tag: "Finish", data: undefined }
+    const encoded = Effect.runSyncExit(encodeData(this.#model, held.job.id, exit.value))
+    if (Exit.isSuccess(encoded)) return { _tag: "Finish", data: encoded.value }
+    const failure = Cause.squash(encoded.cause)
+    return { _tag: "Fail", failure, text: errorText(failure) }
+  }
+
+  /** The handler has ended, or is given up on. */
+  #end(held: Held, outcome: Outcome): void {
+    if (held.isOver) return
+    held.isOver = true
+    if (held.interrupted === "lost") return this.#forget(held)
+    this.#ended.push({ held, outcome })
+    this.#work.openUnsafe()
+  }
+
+  #forget(held: Held): void {
+    const text = elementText(held.job.id)
+    if (this.#latest.get(text) === held) this.#latest.delete(text)
+    this.#leases.delete(held)
+    this.#work.openUnsafe()
+  }
+
+  /** The worker is done with a job whose handler may go on for a while. */
+  #giveUp(held: Held): void {
+    if (held.isOver) return
+    if (held.fiber !== undefined) this.#active--
+    this.#end(held, { _tag: "HandBack" })
+    this.#startNext()
+  }
+
+  #giveUpWaiting(): void {
+    for (const held of this.#waiting.splice(0)) this.#giveUp(held)
+  }
+
+  #interrupt(held: Held, reason: "lost" | "drained"): void {
+    if (held.isOver || held.interrupted === "lost") return
+    held.interrupted = reason
+    controllerOf(held).abort(new Error(reason === "lost" ? "the lease of the job is lost" : "the worker stops"))
+    held.fiber?.interruptUnsafe()
+    // its place is free at once, however long the handler takes to end
+    if (reason === "lost" || held.fiber === undefined) this.#giveUp(held)
+  }
+
+  /** Settles what handlers have ended with; a job that somebody else has meanwhile is left alone (4). */
+  #settle(state: TransactionState, batch: ReadonlyArray<Ended>): Effect.Effect<void> {
+    const place: Place = { model: this.#model, state, keys: this.#hub.keys }
+    const each = Effect.forEach(batch, ({ held: { job, lock }, outcome }) => {
+      const settled = Effect.flatMap(loadHeld(place, job.id, lock), (row): Effect.Effect<unknown> => {
+        switch (outcome._tag) {
+          case "Finish":
+            return complete(place, job.id, row, outcome.data)
+          case "HandBack":
+            return handBack(place, job.id, row)
+          case "Fail":
+            return Effect.flatMap(
+              retryDelay(place.model, row.attempts, state.timeMillis, outcome.failure),
+              (delay) =>
+                failRun(place, job.id, row, outcome.text, delay === undefined ? undefined : state.timeMillis + delay)
+            )
+        }
+      })
+      return Effect.ignore(settled)
+    }, { discard: true })
+    return Effect.andThen(prefetch(place, () => batch.map(({ held }) => held.job.id), true), each)
+  }
+}

@@ -1,0 +1,333 @@
+/**
+ * What users see of a server: the types of its definition, its handle and its clients. `DgenServer` exports them.
+ */
+import type * as Context from "effect/Context"
+import type * as DateTime from "effect/DateTime"
+import type * as Duration from "effect/Duration"
+import type * as Effect from "effect/Effect"
+import type * as Exit from "effect/Exit"
+import type * as Layer from "effect/Layer"
+import type * as Option from "effect/Option"
+import type * as Schedule from "effect/Schedule"
+import type * as Scope from "effect/Scope"
+import type { BackendError } from "../../../BackendError.ts"
+import type { DurableQueue } from "../../../DurableQueue.ts"
+import type { StateError } from "../../../StateCodec.ts"
+import type { Tenant } from "../../../Tenant.ts"
+import type { Transaction } from "../../../Transaction.ts"
+import type * as Tuple from "../../../Tuple.ts"
+import type * as D from "./definition.ts"
+import type * as Errors from "./errors.ts"
+import type * as Model from "./model.ts"
+import type { ActionRequest } from "./outcome.ts"
+
+/**
+ * What a cast can fail with. Nothing was written then.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export type CastError = Errors.InvalidPayload | Errors.UnknownMessage | Errors.PayloadTooLarge | BackendError
+
+/**
+ * What a cast as part of a transaction can fail with. It has written nothing then.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export type CastTxError = Errors.InvalidPayload | Errors.UnknownMessage | Errors.PayloadTooLarge | Errors.InvalidTuid
+
+/**
+ * What a message that goes past the queue can fail with.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export type PriorityError =
+  | CastError
+  | Errors.HandlerCrashed
+  | Errors.Locked
+  | Errors.LockFenced
+  | Errors.ServerStopped
+  | Errors.ServerKilled
+
+/**
+ * What a call can fail with besides its own error.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export type CallError = PriorityError | Errors.CallTimeout | Errors.DeadLettered | Errors.InvalidOption
+
+/**
+ * What a start can fail with besides its `init`'s error. Nothing was written then.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export type StartError =
+  | Errors.DefinitionMismatch
+  | Errors.InvalidTuid
+  | Errors.InvalidOption
+  | StateError
+  | BackendError
+
+/**
+ * How a server runs in this process (source document, section 7).
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Options {
+  /** Whether this process takes messages off the queue, or only sends. Default: `true`. */
+  readonly consume?: boolean | undefined
+  /** Whether to put the state of `init` over the one that exists. Default: `false`. */
+  readonly reset?: boolean | undefined
+  /**
+   * How often handling a message may fail before it is taken off the queue, as a dead letter. Default: `Infinity`, it is
+   * tried for ever.
+   */
+  readonly deadLetterThreshold?: number | undefined
+  /** The most messages that one transaction takes, 1 to 1,000; calls run inline only at 1. Default: 1. */
+  readonly consumeK?: number | undefined
+  /**
+   * How long a lock may be held before other consumers break it. Default: `Infinity`, never: a holder that died with the
+   * lock then blocks the queue until an operator breaks it.
+   */
+  readonly lockTimeout?: Duration.Input | undefined
+  /** Whether to keep the state in memory while no other process changes it. Default: `true`. */
+  readonly cache?: boolean | undefined
+  /** When the consumer comes back after a crash; it starts over after a commit. Default: exponential, 30 s at most. */
+  readonly restart?: Schedule.Schedule<unknown, unknown> | undefined
+}
+
+/**
+ * Which of many servers of one definition.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Which {
+  readonly tuid?: Tuple.Tuple | undefined
+}
+
+/**
+ * What any process can do with a server.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Client<M, State> {
+  /**
+   * Sends a message and waits for its answer, five seconds if it does not say how long (source document, section 4.7).
+   * A call whose time is over, or that is interrupted, may still be handled.
+   */
+  readonly call: <T extends D.CallTag<M>>(
+    tag: T,
+    ...args: D.PayloadArgs<D.PayloadOf<M[T]>, [options?: { readonly timeout?: Duration.Input | undefined }]>
+  ) => Effect.Effect<D.SuccessOf<M[T]>, D.ErrorOf<M[T]> | CallError>
+  /** Sends a message: it is durable when the effect succeeds. */
+  readonly cast: <T extends D.CastTag<M>>(
+    tag: T,
+    ...args: D.PayloadArgs<D.PayloadOf<M[T]>>
+  ) => Effect.Effect<void, CastError>
+  /** Sends messages, all or none, in their order. */
+  readonly castAll: (messages: ReadonlyArray<CastInput<M>>) => Effect.Effect<void, CastError>
+  /** How many messages wait. */
+  readonly queueLength: Effect.Effect<number, BackendError>
+  /** Whether the lock is held. */
+  readonly locked: Effect.Effect<boolean, StateError | BackendError>
+  /** The state in the store; `undefined` where the server was never started. */
+  readonly state: Effect.Effect<State | undefined, StateError | BackendError>
+}
+
+/**
+ * A cast's tag and its payload.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type CastInput<M> = {
+  [T in D.CastTag<M>]: D.IsNone<D.PayloadOf<M[T]>> extends true ? readonly [tag: T]
+    : readonly [tag: T, payload: D.PayloadOf<M[T]>]
+}[D.CastTag<M>]
+
+/**
+ * A server that runs in this process.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Running<M, State> extends Client<M, State> {
+  readonly tuid: Tuple.Tuple
+  /** Like `call`, past the queue. A crash of the handler is answered with `HandlerCrashed`. */
+  readonly priorityCall: Client<M, State>["call"]
+  /** Handles a cast at once, past the queue; one that crashes fails with `HandlerCrashed` and is lost. */
+  readonly priorityCast: <T extends D.CastTag<M>>(
+    tag: T,
+    ...args: D.PayloadArgs<D.PayloadOf<M[T]>>
+  ) => Effect.Effect<void, PriorityError>
+  /** Handles an info message at once, past the queue; one that crashes fails with `HandlerCrashed` and is lost. */
+  readonly info: <T extends D.InfoTag<M>>(
+    tag: T,
+    ...args: D.PayloadArgs<D.PayloadOf<M[T]>>
+  ) => Effect.Effect<void, PriorityError>
+  /**
+   * Ends this process's handle after the transaction in flight and its actions. Calls of the handle that wait, and
+   * later ones, fail with `ServerStopped`. The durable server stays.
+   */
+  readonly stop: (reason?: unknown) => Effect.Effect<void>
+  /**
+   * Deletes the durable server: its state, queue, dead letters and lock. Calls that wait fail with `ServerKilled`, and so
+   * do later calls, priority and info messages of a handle, in any process. Only a new start makes the server again; a
+   * later `cast` is queued for that.
+   */
+  readonly kill: (reason?: unknown) => Effect.Effect<void, BackendError>
+}
+
+/**
+ * The pure part of a server: how its state begins and what its messages do.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Behaviour<Self, E> {
+  readonly self: Self
+  readonly error: E
+}
+
+/**
+ * A lock that is held: by which message, since when, and how often handling the message failed before (`undefined` for
+ * one that came past the queue).
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface LockInfo {
+  readonly token: string
+  readonly since: DateTime.Utc
+  readonly tag: string
+  readonly kind: Model.Kind
+  readonly attempts: number | undefined
+}
+
+/**
+ * The action handlers of a server, as a service. `Hint` is for the compiler's error where the layer is missing.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface ActionsOf<
+  in out Name extends string,
+  out Hint extends string = `provide the actionsLayer of ${Name}`
+> {
+  readonly actionsOf: Name
+  readonly hint: Hint
+}
+
+/**
+ * The locked handlers of a server, as a service. `Hint` is for the compiler's error where the layer is missing.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface LockedOf<in out Name extends string, out Hint extends string = `provide the lockedLayer of ${Name}`> {
+  readonly lockedOf: Name
+  readonly hint: Hint
+}
+
+/**
+ * The dead-letter handler of a server, as a service. No server requires it.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface DeadLettersOf<in out Name extends string> {
+  readonly "the handler of the server's dead letters": Name
+}
+
+/**
+ * What running a server needs besides its tenant: its action handlers, and its locked handlers, if it has any.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type Needs<M, A, Name extends string> = [keyof A] extends [never]
+  ? [D.LockingTag<M>] extends [never] ? never : LockedOf<Name>
+  : [D.LockingTag<M>] extends [never] ? ActionsOf<Name>
+  : ActionsOf<Name> | LockedOf<Name>
+
+/**
+ * A server's definition: a service, and what starts it.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface ServiceClass<Self, Name extends string, State, M, A>
+  extends Context.ServiceClass<Self, Name, Running<M, State>>
+{
+  /** The pure part: `init`, which makes the first state, and a handler for each message. */
+  readonly behaviour: <E = never>(options: {
+    readonly init: D.Init<State, E>
+    readonly handlers: D.Handlers<M, State, Name>
+  }) => Behaviour<Self, E>
+  /** An action for an outcome. */
+  readonly action: <T extends keyof A & string>(
+    tag: T,
+    ...args: D.PayloadArgs<D.PayloadType<D.PayloadSchema<A[T]>>>
+  ) => ActionRequest<Name>
+  /** The action handlers, with whatever services they need (source document, section 4.3). */
+  readonly actionsLayer: <H extends D.ActionHandlers<A, State, any>>(
+    handlers: H & D.ActionHandlers<A, State, any> & D.NoOthers<H, keyof A>
+  ) => Layer.Layer<ActionsOf<Name>, never, D.ServicesOf<H>>
+  /**
+   * The locked handlers, with whatever services they need (source document, section 4.4). They run outside of any
+   * transaction and may run twice.
+   */
+  readonly lockedLayer: <H extends D.LockedHandlers<M, State, Name, any>>(
+    handlers: H & D.LockedHandlers<M, State, Name, any> & D.NoOthers<H, D.LockingTag<M>>
+  ) => Layer.Layer<LockedOf<Name>, never, D.ServicesOf<H>>
+  /** The handler of dead letters, with whatever services it needs (source document, section 5). It is optional. */
+  readonly deadLetterLayer: <R>(
+    handler: (letter: Model.DeadMessage) => Effect.Effect<void, never, R>
+  ) => Layer.Layer<DeadLettersOf<Name>, never, R>
+  /** The one server of this name, as a layer; its tuid is `[name]`. */
+  readonly layer: <E>(
+    behaviour: Behaviour<Self, E>,
+    options?: Options
+  ) => Layer.Layer<Self, E | StartError, Tenant | Needs<M, A, Name>>
+  /** Starts one of many servers of this definition. */
+  readonly start: <E>(
+    behaviour: Behaviour<Self, E>,
+    options: Options & { readonly tuid: Tuple.Tuple }
+  ) => Effect.Effect<Running<M, State>, E | StartError, Scope.Scope | Tenant | Needs<M, A, Name>>
+  /** A client of a server that others run; the default tuid is `[name]`. */
+  readonly client: (which?: Which) => Effect.Effect<Client<M, State>, Errors.InvalidTuid, Tenant>
+  /** A cast as part of a transaction. */
+  readonly castTx: <T extends D.CastTag<M>>(
+    tag: T,
+    ...args: D.PayloadArgs<D.PayloadOf<M[T]>, [which?: Which]>
+  ) => Effect.Effect<void, CastTxError, Transaction>
+  /** Several casts as part of a transaction. */
+  readonly castAllTx: (
+    messages: ReadonlyArray<CastInput<M>>,
+    which?: Which
+  ) => Effect.Effect<void, CastTxError, Transaction>
+  /**
+   * Answers a call whose handler returned `noReply`, as part of a transaction. A caller that does not wait any more is no
+   * failure; a caller of another server, or an answer of another type, is a defect.
+   */
+  readonly replyTo: (
+    from: Model.From,
+    exit: Exit.Exit<D.SuccessOf<M[D.CallTag<M>]>, D.ErrorOf<M[D.CallTag<M>]>>
+  ) => Effect.Effect<void, never, Transaction>
+  /** The queue of a server, for `DurableQueue`. */
+  readonly queue: (which?: Which) => DurableQueue
+  /** The lock of a server, if it is held: for operators. */
+  readonly lock: (which?: Which) => Effect.Effect<Option.Option<LockInfo>, Errors.InvalidTuid, Transaction>
+  /**
+   * Breaks the lock of a server, if it is held: for operators. Its message is queued again, with one more attempt behind
+   * it; its holder writes nothing. Succeeds with whether the lock was held.
+   */
+  readonly unlock: (which?: Which) => Effect.Effect<boolean, Errors.InvalidTuid, Transaction>
+}

@@ -1,0 +1,295 @@
+/**
+ * Runs handlers within a transaction: one message after another, each on the state that the one before left.
+ *
+ * 1. A call that fails with its declared error is answered with it, and leaves the state as it was and nothing that its
+ *    handler wrote or sent.
+ * 2. A defect, a failure that nobody declared, and whatever cannot be run at all, is a crash of that message: the
+ *    transaction writes nothing.
+ * 3. Answers and actions leave only with the commit.
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Predicate from "effect/Predicate"
+import * as Result from "effect/Result"
+import * as Tracer from "effect/Tracer"
+import type { Transaction } from "../../../Transaction.ts"
+import type * as Tuple from "../../../Tuple.ts"
+import { checkerOf, codecOf } from "../../data/codec.ts"
+import { show } from "../../data/show.ts"
+import type { Caller, Envelope, Trace } from "../../queue/envelope.ts"
+import { traced } from "../../transactions/tracing.ts"
+import type {
+  ActionRequest,
+  Answer,
+  From,
+  HandlerContext,
+  LockedOutcome,
+  Message,
+  Outcome,
+  Settled
+} from "../definition/model.ts"
+import * as Answers from "../sending/answerCodec.ts"
+import { record } from "./metrics.ts"
+import type { HeldLogs, PureRunner } from "./purity.ts"
+import type { Server } from "./server.ts"
+
+/** A message whose handling must not commit (2). */
+export class Crash {
+  readonly _tag = "Crash"
+  readonly messageTag: string
+  readonly cause: Cause.Cause<unknown>
+  readonly logs: HeldLogs
+  /** The message's place in its batch, when it is known which one it was. */
+  readonly index: number | undefined
+  constructor(messageTag: string, cause: Cause.Cause<unknown>, logs: HeldLogs, index: number | undefined) {
+    this.messageTag = messageTag
+    this.cause = cause
+    this.logs = logs
+    this.index = index
+  }
+}
+
+/** What handling a message came to. */
+export interface Handled {
+  readonly state: unknown
+  readonly answer: Answer | undefined
+  readonly actions: ReadonlyArray<ActionRequest>
+  readonly stop: unknown
+  readonly stopped: boolean
+  /** Whether the message asks for the lock. */
+  readonly locks: boolean
+  /** What the outcome is called in metrics. */
+  readonly outcome: "reply" | "noReply" | "error" | "stop" | "lock"
+  /** What the caller of a locked handler that died is told. */
+  readonly crashed?: string
+}
+
+/** A message ready to be handled. */
+export interface Incoming {
+  readonly message: Message
+  readonly payload: unknown
+  readonly caller: Caller | undefined
+  readonly attempt: number
+  readonly id: string
+  readonly trace: Trace | undefined
+}
+
+/** What a handler sees of a caller. */
+const fromOf = (server: string, tuid: Tuple.Tuple, tag: string, caller: Caller | undefined): From | undefined =>
+  caller === undefined
+    ? undefined
+    : { server, tag, tuid, process: caller.instance, id: caller.id, millis: caller.millis }
+
+/** What a handler gets besides payload and state. */
+export const contextOf = (server: Server, input: Incoming): HandlerContext => ({
+  from: fromOf(server.definition.name, server.tuid, input.message.tag, input.caller),
+  attempt: input.attempt,
+  id: input.id,
+  tuid: server.tuid
+})
+
+/** The message of an envelope, or why there is none. */
+export const incoming = (
+  server: Server,
+  envelope: Envelope,
+  attempt: number,
+  id: string
+): Result.Result<Incoming, string> => {
+  const message = server.definition.messages.get(envelope.tag)
+  if (message === undefined || !server.behaviour.handlers.has(envelope.tag)) {
+    return Result.fail(`${server.definition.name} has no handler for "${envelope.tag}"`)
+  }
+  if (message.payload === undefined) {
+    return Result.succeed({ message, payload: undefined, caller: envelope.caller, attempt, id, trace: envelope.trace })
+  }
+  const decoded = codecOf(message.payload).decode(envelope.payload)
+  if (Result.isFailure(decoded)) {
+    const { field, problem } = decoded.failure
+    const where = field === "" ? "" : ` at "${field}"`
+    return Result.fail(`the payload of "${envelope.tag}"${where} does not fit its schema: ${problem}`)
+  }
+  return Result.succeed({
+    message,
+    payload: decoded.success,
+    caller: envelope.caller,
+    attempt,
+    id,
+    trace: envelope.trace
+  })
+}
+
+/** Runs the handler of a message on a state. */
+export const handle = (
+  server: Server,
+  runner: PureRunner,
+  logs: HeldLogs,
+  input: Incoming,
+  state: unknown,
+  index: number | undefined
+): Effect.Effect<Handled, Crash> => {
+  const { message } = input
+  const handler = server.behaviour.handlers.get(message.tag)!
+  const context = contextOf(server, input)
+  const callback = Effect.suspend(() => {
+    const result = handler(input.payload, state, context)
+    return (Effect.isEffect(result) ? result : Effect.succeed(result)) as Effect.Effect<Outcome, unknown, Transaction>
+  })
+  return settle(server, runner, logs, input, state, index, callback)
+}
+
+/** Runs a pure effect that ends the handling of a message on a state. */
+export const settle = (
+  server: Server,
+  runner: PureRunner,
+  logs: HeldLogs,
+  input: Incoming,
+  state: unknown,
+  index: number | undefined,
+  callback: Effect.Effect<Outcome, unknown, Transaction>
+): Effect.Effect<Handled, Crash> => {
+  const { message } = input
+  const takeBack = runner.mark()
+  return Effect.matchCauseEffect(observed(server, input, runner.run(message.tag, callback)), {
+    onFailure: (cause) => {
+      const failure = cause.reasons.find((reason) => reason._tag === "Fail")
+      if (failure === undefined || message.kind !== "call") {
+        return Effect.fail(new Crash(message.tag, cause, logs, index))
+      }
+      takeBack()
+      return Effect.succeed({ ...nothing(state), answer: Exit.fail(failure.error) })
+    },
+    onSuccess: (outcome) => {
+      const problem = problemOf(server, message, outcome)
+      return problem === undefined
+        ? Effect.succeed(handledOf(outcome))
+        : Effect.fail(new Crash(message.tag, Cause.die(new TypeError(problem)), logs, index))
+    }
+  })
+}
+
+/** A run of a callback, in a span under the one that the message was sent in, and with the time that it took. */
+const observed = <A, E>(server: Server, input: Incoming, run: Effect.Effect<A, E>): Effect.Effect<A, E> => {
+  const timed = Effect.clockWith((clock) => {
+    const begun = clock.monotonicTimeNanosUnsafe()
+    return Effect.onExit(run, () => {
+      record(server, server.metrics.callbackMillis, Number(clock.monotonicTimeNanosUnsafe() - begun) / 1_000_000)
+      return Effect.void
+    })
+  })
+  return traced(timed, "DgenServer.callback", () => ({
+    ...(input.trace === undefined ? {} : { parent: Tracer.externalSpan(input.trace) }),
+    attributes: {
+      server: server.definition.name,
+      tag: input.message.tag,
+      message: input.id,
+      attempt: input.attempt
+    }
+  }))
+}
+
+/** A message that changes nothing. */
+export const nothing = (state: unknown): Handled => ({
+  state,
+  answer: undefined,
+  actions: [],
+  stop: undefined,
+  stopped: false,
+  locks: false,
+  outcome: "error"
+})
+
+/** What an outcome comes to. */
+export const handledOf = (outcome: Outcome): Handled => {
+  switch (outcome._tag) {
+    case "Reply":
+      return {
+        ...nothing(outcome.state),
+        answer: Exit.succeed(outcome.value),
+        actions: outcome.actions,
+        outcome: "reply"
+      }
+    case "NoReply":
+      return { ...nothing(outcome.state), actions: outcome.actions, outcome: "noReply" }
+    case "Stop":
+      return {
+        ...nothing(outcome.state),
+        actions: outcome.actions,
+        stop: outcome.reason,
+        stopped: true,
+        outcome: "stop"
+      }
+    case "Lock":
+      return { ...nothing(outcome.state), locks: true, outcome: "lock" }
+  }
+}
+
+/** What is wrong with what a program without types returned. */
+const problemOf = (server: Server, message: Message, outcome: Outcome): string | undefined => {
+  const name = `the handler of "${message.tag}" in ${server.definition.name}`
+  return looking(name, () => {
+    if ((outcome as Outcome | undefined)?._tag !== "Lock") return problemOfSettled(server, message, name, outcome)
+    return message.locks ? undefined : `${name} must not lock: "${message.tag}" has no locks: true`
+  })
+}
+
+/** What is wrong with what a locked handler returned. */
+export const problemOfLocked = (server: Server, message: Message, outcome: LockedOutcome): string | undefined => {
+  const name = `the locked handler of "${message.tag}" in ${server.definition.name}`
+  return looking(name, () => {
+    if ((outcome as LockedOutcome | undefined)?._tag !== "Update") {
+      return problemOfSettled(server, message, name, outcome)
+    }
+    return Predicate.isFunction((outcome as { readonly apply: unknown }).apply)
+      ? undefined
+      : `${name} must return an update with a function`
+  })
+}
+
+/** What is returned can throw when it is looked at. */
+const looking = (name: string, problem: () => string | undefined): string | undefined => {
+  try {
+    return problem()
+  } catch (cause) {
+    return `${name} returned what cannot be read: ${show(cause)}`
+  }
+}
+
+const problemOfSettled = (
+  server: Server,
+  message: Message,
+  name: string,
+  outcome: Outcome | LockedOutcome
+): string | undefined => {
+  const tag = (outcome as Settled | undefined)?._tag
+  if (tag !== "Reply" && tag !== "NoReply" && tag !== "Stop") return `${name} must return an outcome of DgenServer`
+  if (tag === "Reply" && message.kind !== "call") return `${name} must not reply: "${message.tag}" is no call`
+  const actions: unknown = (outcome as Settled).actions
+  if (!Array.isArray(actions)) return `${name} must return its actions as an array, not ${show(actions)}`
+  for (const action of actions) {
+    const problem = problemOfAction(server, action)
+    if (problem !== undefined) return `${name} asks for ${problem}`
+  }
+  return undefined
+}
+
+const problemOfAction = ({ definition }: Server, action: Partial<ActionRequest> | null | undefined) => {
+  const known = action?.server === definition.name ? definition.actions.get(action.tag!) : undefined
+  if (known === undefined) {
+    return `the action "${show(action?.tag)}" of ${show(action?.server)}, which is not its own`
+  }
+  if (known.payload === undefined) {
+    return action!.payload === undefined ? undefined : `the action "${known.tag}" with a payload, and it takes none`
+  }
+  const checked = checkerOf(known.payload)(action!.payload)
+  if (Result.isSuccess(checked)) return undefined
+  const { field, problem } = checked.failure
+  return `the action "${known.tag}" with a payload that does not fit${field === "" ? "" : ` at "${field}"`}: ${problem}`
+}
+
+/** The bytes that answer a call for what its handler came to; `undefined` when the answer comes later. */
+export const answerOf = (message: Message, handled: Handled): Uint8Array | undefined => {
+  if (message.kind !== "call") return undefined
+  if (handled.stopped) return Answers.stopped(show(handled.stop))
+  return handled.answer === undefined ? undefined : Answers.encode(message, handled.answer)
+}

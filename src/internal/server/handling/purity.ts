@@ -1,0 +1,247 @@
+/**
+ * Where a pure callback runs (rule R23): it sees the transaction, a clock that stands at the transaction's start, a
+ * random generator that gives every try the same numbers, and loggers whose lines are held back until the transaction
+ * has ended. A callback that waits for anything but a read of its transaction is ended with `ImpureCallback`.
+ *
+ * Owner: the transaction's try; the callback's fiber and its children end before the try goes on.
+ *
+ * 1. A callback waits for a reason if a read has not answered or the scheduler holds a task of it; else it is impure.
+ * 2. That is looked at after the start, after each read and after each task, so nothing polls. It is looked at before
+ *    a promise that is already there could answer.
+ * 3. Lines are written once: those of a try that did not count vanish with it.
+ */
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type * as Fiber from "effect/Fiber"
+import * as Logger from "effect/Logger"
+import * as Random from "effect/Random"
+import * as References from "effect/References"
+import * as Scheduler from "effect/Scheduler"
+import * as Tracer from "effect/Tracer"
+import { Transaction } from "../../../Transaction.ts"
+import type { TransactionState } from "../../transactions/state.ts"
+import { ImpureCallback } from "../definition/errors.ts"
+
+/** Log lines of callbacks, kept until their fate is known (3). */
+export class HeldLogs {
+  readonly #lines: Array<Logger.Options<unknown>> = []
+  readonly #loggers: ReadonlySet<Logger.Logger<unknown, unknown>>
+  readonly logger: Logger.Logger<unknown, void>
+
+  static readonly none = new HeldLogs(new Set())
+
+  constructor(loggers: ReadonlySet<Logger.Logger<unknown, unknown>>) {
+    this.#loggers = loggers
+    this.logger = Logger.make((line) => void this.#lines.push(line))
+  }
+
+  /** Writes the lines, once. */
+  release(): void {
+    for (const line of this.#lines.splice(0)) {
+      for (const logger of this.#loggers) logger.log(line)
+    }
+  }
+}
+
+/** The lines of the try that runs, for whoever hears of its failure from the store. */
+export interface Held {
+  logs: HeldLogs
+}
+
+/** Holds the log lines of callbacks that the current fiber runs. */
+export const holdLogs: Effect.Effect<HeldLogs> = Effect.withFiber((fiber) =>
+  Effect.succeed(new HeldLogs(fiber.getRef(Logger.CurrentLoggers)))
+)
+
+/** A clock that stands; who sleeps by it is impure. */
+class FrozenClock implements Clock.Clock {
+  readonly #millis: number
+  readonly #impure: () => ImpureCallback
+
+  constructor(millis: number, impure: () => ImpureCallback) {
+    this.#millis = millis
+    this.#impure = impure
+  }
+
+  currentTimeMillisUnsafe(): number {
+    return this.#millis
+  }
+
+  currentTimeNanosUnsafe(): bigint {
+    return BigInt(this.#millis) * 1_000_000n
+  }
+
+  monotonicTimeNanosUnsafe(): bigint {
+    return this.currentTimeNanosUnsafe()
+  }
+
+  get currentTimeMillis(): Effect.Effect<number> {
+    return Effect.succeed(this.#millis)
+  }
+
+  get currentTimeNanos(): Effect.Effect<bigint> {
+    return Effect.succeed(this.currentTimeNanosUnsafe())
+  }
+
+  get monotonicTimeNanos(): Effect.Effect<bigint> {
+    return this.currentTimeNanos
+  }
+
+  /** Schedules without a pause sleep for no time: that is a yield. */
+  sleep(duration: Duration.Duration): Effect.Effect<void> {
+    return Duration.toMillis(duration) === 0 ? Effect.yieldNow : Effect.suspend(() => Effect.die(this.#impure()))
+  }
+}
+
+/** The mulberry32 generator: small, and good enough for what is not secret. */
+class SeededRandom {
+  readonly #seed: Uint8Array
+  /** `undefined` until the first number is asked for. */
+  #state: number | undefined
+
+  constructor(seed: Uint8Array) {
+    this.#seed = seed
+  }
+
+  nextDoubleUnsafe(): number {
+    const state = ((this.#state ?? this.#start()) + 0x6d2b79f5) | 0
+    this.#state = state
+    let t = Math.imul(state ^ (state >>> 15), 1 | state)
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
+    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296
+  }
+
+  nextIntUnsafe(): number {
+    return Math.floor(this.nextDoubleUnsafe() * INTEGERS) + Number.MIN_SAFE_INTEGER
+  }
+
+  #start(): number {
+    let state = 0x9e3779b9
+    // the last two bytes of an operation's id tell its tries apart
+    for (let i = 0; i < SEED_BYTES; i++) state = Math.imul(state ^ this.#seed[i]!, 0x01000193)
+    return state
+  }
+}
+
+const SEED_BYTES = 20
+
+const INTEGERS = Number.MAX_SAFE_INTEGER - Number.MIN_SAFE_INTEGER + 1
+
+/** A scheduler that knows whether it holds tasks (1). */
+class CountingScheduler implements Scheduler.Scheduler {
+  pending = 0
+  onTask: (() => void) | undefined
+  readonly #inner: Scheduler.Scheduler
+  readonly executionMode = "async"
+
+  constructor(inner: Scheduler.Scheduler) {
+    this.#inner = inner
+  }
+
+  shouldYield(fiber: Fiber.Fiber<unknown, unknown>): boolean {
+    return this.#inner.shouldYield(fiber)
+  }
+
+  makeDispatcher(): Scheduler.SchedulerDispatcher {
+    const inner = this.#inner.makeDispatcher()
+    return {
+      flush: () => inner.flush(),
+      scheduleTask: (task, priority) => {
+        this.pending++
+        inner.scheduleTask(() => {
+          this.pending--
+          task()
+          this.onTask?.()
+        }, priority)
+      }
+    }
+  }
+}
+
+/** Runs the callbacks of one try. */
+export class PureRunner {
+  readonly #state: TransactionState
+  readonly #scheduler: CountingScheduler
+  readonly #server: string
+  readonly #logs: HeldLogs
+  readonly #outer: Context.Context<never>
+  #context: Context.Context<Transaction> | undefined
+  #tag = ""
+
+  private constructor(server: string, state: TransactionState, logs: HeldLogs, outer: Context.Context<never>) {
+    this.#server = server
+    this.#state = state
+    this.#logs = logs
+    this.#outer = outer
+    this.#scheduler = new CountingScheduler(Context.get(outer, Scheduler.Scheduler))
+  }
+
+  /** A runner for the current try. */
+  static make(server: string, state: TransactionState, logs: HeldLogs): Effect.Effect<PureRunner> {
+    return Effect.withFiber((fiber) => Effect.succeed(new PureRunner(server, state, logs, fiber.context)))
+  }
+
+  /** Remembers this moment of the transaction: the function that it returns takes back what was written since. */
+  mark(): () => void {
+    return this.#state.mark()
+  }
+
+  /** Runs one callback to its end. */
+  run<A, E>(tag: string, callback: Effect.Effect<A, E, Transaction>): Effect.Effect<A, E> {
+    return Effect.withFiber((outer) => {
+      this.#tag = tag
+      this.#context ??= this.#makeContext()
+      const span = Context.getOption(outer.context as Context.Context<Tracer.ParentSpan>, Tracer.ParentSpan)
+      const context = span._tag === "Some"
+        ? Context.add(this.#context, Tracer.ParentSpan, span.value) as Context.Context<Transaction>
+        : this.#context
+      const fiber = Effect.runForkWith(context)(callback)
+      const exit = fiber.pollUnsafe()
+      return exit === undefined ? this.#await(fiber) : exit
+    })
+  }
+
+  /** All that a callback sees, in one map: additions one by one would copy it. */
+  #makeContext(): Context.Context<Transaction> {
+    const outer = this.#outer
+    const services = new Map<string, unknown>([
+      [Transaction.key, this.#state],
+      [Clock.Clock.key, new FrozenClock(this.#state.timeMillis, () => this.#impure())],
+      [Random.Random.key, new SeededRandom(this.#state.operationId)],
+      [Scheduler.Scheduler.key, this.#scheduler],
+      [Logger.CurrentLoggers.key, new Set([this.#logs.logger])],
+      [References.MinimumLogLevel.key, Context.get(outer, References.MinimumLogLevel)],
+      [References.CurrentLogAnnotations.key, Context.get(outer, References.CurrentLogAnnotations)],
+      [Tracer.Tracer.key, Context.get(outer, Tracer.Tracer)]
+    ])
+    return Context.makeUnsafe(services)
+  }
+
+  #impure(): ImpureCallback {
+    return new ImpureCallback({ server: this.#server, tag: this.#tag })
+  }
+
+  #await<A, E>(fiber: Fiber.Fiber<A, E>): Effect.Effect<A, E> {
+    return Effect.callback<A, E>((resume) => {
+      const look = () => {
+        if (fiber.pollUnsafe() !== undefined || this.#state.pendingReads > 0 || this.#scheduler.pending > 0) return
+        end(Exit.die(this.#impure()))
+        fiber.interruptUnsafe()
+      }
+      const end = (exit: Exit.Exit<A, E>) => {
+        this.#state.onReadSettled = undefined
+        this.#scheduler.onTask = undefined
+        resume(exit)
+      }
+      // a read that has answered goes on first
+      this.#state.onReadSettled = () => queueMicrotask(look)
+      this.#scheduler.onTask = look
+      fiber.addObserver(end)
+      look()
+      return Effect.sync(() => fiber.interruptUnsafe())
+    })
+  }
+}

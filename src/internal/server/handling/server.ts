@@ -1,0 +1,196 @@
+/**
+ * One server as this process runs it: what its parts share.
+ *
+ * Owner: `runtime.start` makes it and its scope ends it. The consumer fiber, inline calls and priority messages use it.
+ *
+ * 1. `cache` is the state as a read of the store would give it, under the version that the store had with it. It is
+ *    used only where the store still has that version. Versions are unique to the try that wrote them, so an entry
+ *    whose commit failed is never met again (rule R17).
+ * 2. `inline` has one permit: inline calls of this process go one after another, each from the moment it reads until
+ *    later ones read what it wrote.
+ * 3. `ended` is done once; from then on no message is taken and no call of this handle waits.
+ */
+import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Latch from "effect/Latch"
+import * as Semaphore from "effect/Semaphore"
+import * as StateCodec from "../../../StateCodec.ts"
+import type { Tenant } from "../../../Tenant.ts"
+import type { Transaction } from "../../../Transaction.ts"
+import type * as Tuple from "../../../Tuple.ts"
+import * as Keys from "../../data/keys.ts"
+import type { TransactionState } from "../../transactions/state.ts"
+import { ServerKilled, ServerStopped } from "../definition/errors.ts"
+import type { Behaviour, Definition, Effects, Options } from "../definition/model.ts"
+import type * as Heads from "../kept/head.ts"
+import type { ServerKeys } from "../kept/layout.ts"
+import { headOf, readState, writeHead } from "../kept/state.ts"
+import { metricsOf, type ServerMetrics } from "./metrics.ts"
+
+type Stored = StateCodec.Stored<unknown>
+
+/** What the parts of a running server share. */
+export interface Server {
+  readonly definition: Definition
+  readonly behaviour: Behaviour
+  readonly effects: Effects
+  readonly options: Options
+  readonly tenant: Tenant["Service"]
+  readonly tuid: Tuple.Tuple
+  readonly keys: ServerKeys
+  readonly codec: StateCodec.StateCodec<unknown>
+  readonly inFlight: InFlight
+  /** What the server was started in: for its metrics. */
+  readonly context: Context.Context<never>
+  readonly inline: Semaphore.Semaphore
+  readonly metrics: ServerMetrics
+  readonly ended: Deferred.Deferred<End>
+  cache: Saved | undefined
+}
+
+/** Why a handle takes no messages any more. */
+export interface End {
+  readonly reason: string
+  readonly killed: boolean
+}
+
+/**
+ * The messages of a handle that run past the queue. The scope waits for them itself: a fiber belongs to a scope only
+ * when its first step has returned, and that step can be what closes the scope.
+ */
+class InFlight {
+  #count = 0
+  readonly #idle = Latch.makeUnsafe(true)
+
+  enter(): void {
+    if (this.#count++ === 0) this.#idle.closeUnsafe()
+  }
+
+  leave(): void {
+    if (--this.#count === 0) this.#idle.openUnsafe()
+  }
+
+  /** Ends when none runs. */
+  get idle(): Effect.Effect<void> {
+    return this.#idle.await
+  }
+}
+
+/** Within what a server runs: that server. Its end does not wait for what asks for it. */
+export const RunsIn = Context.Reference<Server | undefined>("effect-dgen/server/RunsIn", {
+  defaultValue: () => undefined
+})
+
+/** A server from its parts. */
+export const make = (parts: Omit<Server, "codec" | "inFlight" | "inline" | "metrics" | "ended" | "cache">): Server => ({
+  ...parts,
+  codec: StateCodec.make(parts.definition.state),
+  inFlight: new InFlight(),
+  inline: Semaphore.makeUnsafe(1),
+  metrics: metricsOf(parts.definition.name),
+  ended: Deferred.makeUnsafe<End>(),
+  cache: undefined
+})
+
+/** Stops a server's handle, once (3). */
+export const stop = (server: Server, reason: string): void => {
+  Deferred.doneUnsafe(server.ended, Exit.succeed({ reason, killed: false }))
+}
+
+/** Ends a server's handle whose state is gone, once (3). */
+export const gone = (server: Server): void => {
+  Deferred.doneUnsafe(server.ended, Exit.succeed({ reason: "the server was killed", killed: true }))
+}
+
+/** Stops a server's handle whose state cannot be read: no message is to blame (rule R16). */
+export const stopUnreadable = (server: Server, { error }: Unreadable): Effect.Effect<void> =>
+  Effect.andThen(
+    Effect.logError(`${server.definition.name}: stops, because its state cannot be read`, error),
+    Effect.sync(() => stop(server, error.message))
+  )
+
+/** Whether a server's handle has ended. */
+export const isEnded = (server: Server): boolean => Deferred.isDoneUnsafe(server.ended)
+
+/** The error of whoever meets the end of a handle. */
+export const endError = (server: Server, end: End): ServerStopped | ServerKilled =>
+  end.killed
+    ? new ServerKilled({ server: server.definition.name })
+    : new ServerStopped({ server: server.definition.name, reason: end.reason })
+
+/** The state of a server, which stops it when it cannot be read. */
+export class Unreadable {
+  readonly _tag = "Unreadable"
+  readonly error: StateCodec.StateError
+  constructor(error: StateCodec.StateError) {
+    this.error = error
+  }
+}
+
+/** The state of a server within a transaction, and its head. */
+export interface Loaded {
+  readonly head: Heads.Head
+  readonly state: unknown
+  readonly stored: Stored
+}
+
+/** The state, from the cache where its version still holds (1). */
+export const load = (
+  server: Server,
+  bytes: Uint8Array
+): Effect.Effect<Loaded, StateCodec.StateError, Transaction> =>
+  Effect.flatMap(headOf(bytes), (head) => loadState(server, head))
+
+/** The state that belongs to a head. */
+export const loadState = (
+  server: Server,
+  head: Heads.Head
+): Effect.Effect<Loaded, StateCodec.StateError, Transaction> => {
+  const cached = server.cache
+  if (server.options.cache && cached !== undefined && cached.version === head.version) {
+    return Effect.succeed({ head, state: cached.state, stored: cached.stored })
+  }
+  return Effect.map(readState(server.codec, server.keys), (stored) => ({ head, state: stored.value, stored }))
+}
+
+/** What a transaction changes of the head besides the version. */
+export type HeadChange = Partial<Pick<Heads.Head, "lock" | "fenced">>
+
+/** A state as the store has it after a commit, and its version. */
+export interface Saved {
+  readonly version: string
+  readonly state: unknown
+  readonly stored: Stored
+}
+
+/** Writes a changed state with a new version, and caches it when others of this process can read it (1). */
+export const save = (
+  server: Server,
+  transaction: TransactionState,
+  loaded: Loaded,
+  state: unknown,
+  change?: HeadChange
+): Effect.Effect<Saved, StateCodec.StateError, Transaction> => {
+  if (loaded.state === state) {
+    if (change !== undefined) writeHead(transaction, server.keys, { ...loaded.head, ...change })
+    return Effect.succeed(
+      cacheAt(server, transaction, { version: loaded.head.version, state, stored: loaded.stored })
+    )
+  }
+  return Effect.map(server.codec.write(server.keys.state, loaded.stored, state), (stored) => {
+    const version = Keys.toText(transaction.operationId)
+    writeHead(transaction, server.keys, { ...loaded.head, ...change, version })
+    return cacheAt(server, transaction, { version, state: stored.value, stored })
+  })
+}
+
+const cacheAt = (server: Server, transaction: TransactionState, saved: Saved): Saved => {
+  if (server.options.cache) {
+    transaction.onAccepted.push(() => {
+      server.cache = saved
+    })
+  }
+  return saved
+}

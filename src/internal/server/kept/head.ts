@@ -1,0 +1,96 @@
+/**
+ * The head of a server: the version of its state, its lock, and the messages of locks that were broken. One small key,
+ * so that a batch learns all of it with one read (rule R17).
+ *
+ * `<version: 22 bytes>`, followed by `[format, lock, fenced]` as MessagePack where there is a lock or a fenced message.
+ */
+import * as Result from "effect/Result"
+import { packValue, unpackValue } from "../../data/codec.ts"
+import * as Keys from "../../data/keys.ts"
+import { isCount, isTime } from "../../tenant/limits.ts"
+import type { Kind } from "../definition/model.ts"
+
+const VERSION_BYTES = 22
+
+/** The operation that acquired a lock. What a token names must fit a key. */
+const TOKEN_BYTES = 20
+
+const FORMAT = 1
+
+/** A lock that is held. */
+export interface Lock {
+  /** Unique to the acquisition: the operation that wrote it. */
+  readonly token: Uint8Array
+  /** When it was acquired, or last renewed. */
+  readonly millis: number
+  readonly tag: string
+  readonly kind: Kind
+  /** How often handling its message failed before; `undefined` for one that came past the queue. */
+  readonly attempts: number | undefined
+}
+
+/** A message whose lock was broken, and that nobody has requeued yet (rule R19). */
+export interface Fenced {
+  readonly token: Uint8Array
+  readonly millis: number
+  readonly attempts: number
+}
+
+/** A server's head. */
+export interface Head {
+  /** Unique to the try that wrote the state, as text. */
+  readonly version: string
+  readonly lock: Lock | undefined
+  readonly fenced: ReadonlyArray<Fenced>
+}
+
+/** The bytes of a head. */
+export const encode = ({ fenced, lock, version }: Head): Uint8Array => {
+  const bytes = Keys.fromText(version)
+  if (lock === undefined && fenced.length === 0) return bytes
+  return Keys.concat(
+    bytes,
+    packValue([
+      FORMAT,
+      lock === undefined
+        ? null
+        : [lock.token, lock.millis, lock.tag, lock.kind, lock.attempts ?? null],
+      fenced.map(({ attempts, millis, token }) => [token, millis, attempts])
+    ])
+  )
+}
+
+/** The head of bytes, or what is wrong with them. */
+export const decode = (bytes: Uint8Array): Result.Result<Head, string> => {
+  if (bytes.length < VERSION_BYTES) return Result.fail("the server's head is cut off")
+  const version = Keys.toText(bytes.subarray(0, VERSION_BYTES))
+  if (bytes.length === VERSION_BYTES) return Result.succeed({ version, lock: undefined, fenced: [] })
+  return Result.flatMap(unpackValue(bytes.subarray(VERSION_BYTES)), (data): Result.Result<Head, string> => {
+    if (!Array.isArray(data) || data[0] !== FORMAT) return Result.fail("the server's head is not of this version")
+    const lock = lockOf(data[1])
+    const fenced = Array.isArray(data[2]) ? data[2].map(fencedOf) : [undefined]
+    if ((lock === undefined && data[1] !== null) || fenced.includes(undefined)) {
+      return Result.fail("the lock in the server's head cannot be read")
+    }
+    return Result.succeed({ version, lock, fenced: fenced as Array<Fenced> })
+  })
+}
+
+const isToken = (value: unknown): value is Uint8Array => value instanceof Uint8Array && value.length === TOKEN_BYTES
+
+const lockOf = (data: unknown): Lock | undefined => {
+  if (!Array.isArray(data)) return undefined
+  const [token, millis, tag, kind, attempts] = data as Array<unknown>
+  if (!isToken(token) || !isTime(millis) || typeof tag !== "string") return undefined
+  if (kind !== "call" && kind !== "cast" && kind !== "info") return undefined
+  if (attempts !== null && !isCount(attempts)) return undefined
+  return { token, millis, tag, kind, attempts: attempts ?? undefined }
+}
+
+const fencedOf = (data: unknown): Fenced | undefined => {
+  if (!Array.isArray(data)) return undefined
+  const [token, millis, attempts] = data as Array<unknown>
+  return isToken(token) && isTime(millis) && isCount(attempts)
+    ? { token, millis, attempts }
+    : undefined
+}

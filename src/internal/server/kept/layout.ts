@@ -1,0 +1,81 @@
+/**
+ * Where a server lies in its tenant. The tuid is packed as one nested tuple, so that no server's prefix contains
+ * another's (rule R6).
+ *
+ * ```
+ * <library> "s" (<tuid>) "name"                              the definition's name
+ *                        "head"                              version of the state, and the lock, see kept/head.ts
+ *                        "state" ...                         the state, see StateCodec
+ *                        "item" <versionstamp> <i> <n>       queued messages
+ *                        "push" / "pop"                      counters of messages pushed and taken
+ *                        "wait" <millis> <caller> <id>       calls that wait for an answer
+ *                        "lock" <token> <i>                  the message of a lock, until it is handled or requeued
+ *                        "dead" <versionstamp> <i> <n>       dead letters
+ *                        "deads"                             the counter of them
+ * ```
+ */
+import * as Result from "effect/Result"
+import * as Tuple from "../../../Tuple.ts"
+import { locate, type Located, type QueueKeys } from "../../queue/layout.ts"
+import { libraryPrefix } from "../../tenant/layout.ts"
+
+/** The keys of one server. */
+export class ServerKeys implements QueueKeys {
+  readonly prefix: Uint8Array
+  readonly name: Uint8Array
+  readonly head: Uint8Array
+  readonly state: Uint8Array
+  readonly items: Uint8Array
+  readonly push: Uint8Array
+  readonly pop: Uint8Array
+  readonly waiting: Uint8Array
+  readonly lock: Uint8Array
+  readonly dead: Uint8Array
+  readonly deadCount: Uint8Array
+
+  /** Throws a `TupleError` when the tuid has an element that a key cannot hold. */
+  constructor(tenantPrefix: Uint8Array, tuid: Tuple.Tuple) {
+    this.prefix = Tuple.pack(["s", tuid], libraryPrefix(tenantPrefix))
+    this.name = Tuple.pack(["name"], this.prefix)
+    this.head = Tuple.pack(["head"], this.prefix)
+    this.state = Tuple.pack(["state"], this.prefix)
+    this.items = Tuple.pack(["item"], this.prefix)
+    this.push = Tuple.pack(["push"], this.prefix)
+    this.pop = Tuple.pack(["pop"], this.prefix)
+    this.waiting = Tuple.pack(["wait"], this.prefix)
+    this.lock = Tuple.pack(["lock"], this.prefix)
+    this.dead = Tuple.pack(["dead"], this.prefix)
+    this.deadCount = Tuple.pack(["deads"], this.prefix)
+  }
+
+  waitingKey(millis: number, caller: Uint8Array, id: number): Uint8Array {
+    return Tuple.pack([millis, caller, id], this.waiting)
+  }
+
+  /** Where the message of a lock lies. */
+  lockMessage(token: Uint8Array): Uint8Array {
+    return Tuple.pack([token], this.lock)
+  }
+}
+
+/** The longest packed tuid: it leaves room in a key for the names of a state's entries. */
+const TUID_LIMIT_BYTES = 9_000
+
+/** What is wrong with a tuid, if it is none. */
+export const problemOfTuid = (tuid: unknown): string | undefined => {
+  if (!Array.isArray(tuid) || tuid.length === 0) {
+    return "a tuid is an array of one or more tuple elements, such as [\"cart\", 7]"
+  }
+  const packed = Tuple.packResult(tuid)
+  if (Result.isFailure(packed)) return packed.failure.message
+  const bytes = packed.success.length
+  return bytes > TUID_LIMIT_BYTES ? `it has ${bytes} bytes, and at most ${TUID_LIMIT_BYTES} fit` : undefined
+}
+
+/** The queue of a server, wherever its tenant lies; throws where its tuid is none. */
+export const queueOf = (tuid: Tuple.Tuple): Located =>
+  locate((tenantPrefix) => {
+    const problem = problemOfTuid(tuid)
+    if (problem !== undefined) throw new TypeError(`the tuid cannot be used: ${problem}`)
+    return new ServerKeys(tenantPrefix, tuid)
+  })

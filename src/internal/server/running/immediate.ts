@@ -1,0 +1,293 @@
+/**
+ * Messages that run at once, in a transaction of their own: inline calls (rule R11), and priority and info messages.
+ *
+ * Owner: a fiber each, which the server's scope waits for; the caller only awaits, so that its timeout or interruption loses no
+ * action and leaves no lock behind. Inline calls hold the server's permit from their reads until later transactions read
+ * their writes.
+ *
+ * 1. An inline call runs only while the queue is empty and the lock is free. Its look at the queue is by snapshot: a
+ *    message that is pushed meanwhile is ordered after it.
+ * 2. An inline call that conflicts, or crashes, is queued: it is never answered and queued. A crash is its first attempt.
+ * 3. A priority message that crashes is lost, and its sender is told so. One that asks for the lock while it is held
+ *    writes nothing (rule R21).
+ * 4. A call whose handler answers later, or asks for the lock, waits as if it had been queued: anybody may answer it.
+ */
+import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import type { BackendError } from "../../../BackendError.ts"
+import type { StateError } from "../../../StateCodec.ts"
+import { Transaction } from "../../../Transaction.ts"
+import { show } from "../../data/show.ts"
+import * as Envelopes from "../../queue/envelope.ts"
+import * as Queue from "../../queue/queue.ts"
+import { transact } from "../../transactions/loop.ts"
+import { HandlerCrashed, Locked, LockFenced, ServerKilled, ServerStopped } from "../definition/errors.ts"
+import { runActions } from "../handling/actions.ts"
+import { answerOf, Crash, handle, type Handled, type Incoming } from "../handling/handlers.ts"
+import { record, retried } from "../handling/metrics.ts"
+import { type Held, HeldLogs, holdLogs, PureRunner } from "../handling/purity.ts"
+import {
+  endError,
+  gone,
+  isEnded,
+  load,
+  save,
+  type Server,
+  stop,
+  stopUnreadable,
+  Unreadable
+} from "../handling/server.ts"
+import { afterDeath, buryDirect, isOfMessage } from "../mending/failures.ts"
+import * as Answers from "../sending/answerCodec.ts"
+import { inlineAnswer, markWaiting, openInline } from "../sending/answering.ts"
+import { exists, forget } from "../sending/client.ts"
+import { acquire, type Acquired, runLocked } from "./locked.ts"
+
+/** A message without the id that its transaction gives it; `data` is its payload as plain data. */
+export type Direct = Omit<Incoming, "id"> & { readonly data: unknown }
+
+/** How far a message got. */
+export type Progress =
+  /** It was handled; a call that is answered has the bytes of its answer. */
+  | { readonly _tag: "Handled"; readonly answer: Uint8Array | undefined }
+  /** It was handled, and its answer comes later (4). */
+  | { readonly _tag: "Waits" }
+  /** It has to go through the queue, with so many attempts behind it (2). */
+  | { readonly _tag: "Queue"; readonly attempts: number }
+
+type Failure = BackendError | ServerKilled | ServerStopped | HandlerCrashed | Locked | LockFenced
+
+interface Ran {
+  readonly handled: Handled
+  readonly progress: Progress
+  readonly acquired: Acquired | undefined
+  readonly caller: Envelopes.Caller | undefined
+}
+
+const TO_QUEUE: Progress = { _tag: "Queue", attempts: 0 }
+
+const body = Effect.fnUntraced(function*(
+  server: Server,
+  direct: Direct,
+  inline: boolean,
+  held: Held
+): Effect.fn.Return<Ran | undefined, Crash | Unreadable | ServerKilled | Locked, Transaction> {
+  const state = yield* Transaction
+  const logs = held.logs = yield* holdLogs
+  const [bytes, waiting] = yield* Effect.all([
+    state.get(server.keys.head),
+    inline ? Queue.peek(state, server.keys, 1) : Effect.succeed([])
+  ], { concurrency: "unbounded" })
+  if (bytes === undefined) return yield* new ServerKilled({ server: server.definition.name })
+  if (waiting.length > 0) return undefined
+  const { tag } = direct.message
+  const wrong = (error: StateError) => new Crash(tag, Cause.die(error), logs, undefined)
+  const loaded = yield* Effect.mapError(load(server, bytes), (error) => new Unreadable(error))
+  const isLocked = loaded.head.lock !== undefined
+  if (inline && isLocked) return undefined
+  const runner = yield* PureRunner.make(server.definition.name, state, logs)
+  openInline(state, direct.caller)
+  const input: Incoming = { ...direct, id: Buffer.from(state.operationId.subarray(0, 20)).toString("hex") }
+  const handled = yield* handle(server, runner, logs, input, loaded.state, undefined)
+  if (handled.locks && isLocked) return yield* new Locked({ server: server.definition.name, tag })
+  const lock = handled.locks ? acquire(server, state, input, undefined) : undefined
+  const saved = yield* Effect.mapError(save(server, state, loaded, handled.state, lock && { lock }), wrong)
+  state.onCommit.push(() => {
+    logs.release()
+    record(server, server.metrics.outcome(handled.outcome), 1)
+  })
+  // before the answer: who has it finds the handle stopped
+  if (handled.stopped) state.onCommit.push(() => stop(server, show(handled.stop)))
+  const answer = answerOf(input.message, handled) ?? inlineAnswer(state)
+  const isWaiting = answer === undefined && input.caller !== undefined
+  if (isWaiting) markWaiting(state, server.keys, input.caller)
+  return {
+    handled: { ...handled, state: saved.state },
+    progress: isWaiting ? { _tag: "Waits" } : { _tag: "Handled", answer },
+    acquired: lock && { lock, input, ...saved },
+    caller: input.caller
+  }
+})
+
+/** What comes after the commit: the answer, the actions, the lock. */
+const after = (
+  server: Server,
+  ran: Ran,
+  progress: (progress: Progress) => void
+): Effect.Effect<void, Failure> => {
+  const { acquired, handled } = ran
+  // a call that locks hears how its lock ends, if it was not answered before
+  if (acquired === undefined || ran.progress._tag === "Handled" && ran.caller !== undefined) progress(ran.progress)
+  const rest = acquired !== undefined
+    ? locked(server, acquired, progress)
+    : handled.actions.length === 0
+    ? Effect.void
+    : runActions(server, [handled.actions], handled.state)
+  return ran.progress._tag === "Waits" ? Effect.andThen(forgetIfGone(server, ran.caller), rest) : rest
+}
+
+/** Takes away the key of a call that ended before the commit that says that it waits. */
+const forgetIfGone = (server: Server, caller: Envelopes.Caller | undefined): Effect.Effect<void> =>
+  caller === undefined || server.tenant.calls.has(caller.instance, caller.id)
+    ? Effect.void
+    : Effect.ignore(forget(server.tenant, server.keys, caller))
+
+/** Runs the locked handler; its end is the message's. */
+const locked = (
+  server: Server,
+  acquired: Acquired,
+  progress: (progress: Progress) => void
+): Effect.Effect<void, Failure> =>
+  Effect.flatMap(
+    Effect.catchTag(runLocked(server, acquired), "Unreadable", (error) => failed(server, error)),
+    (ended): Effect.Effect<void, Failure> => {
+      const { message } = acquired.input
+      const named = { server: server.definition.name, tag: message.tag }
+      switch (ended._tag) {
+        case "Answered":
+          if (ended.crashed !== undefined && message.kind !== "call") {
+            return Effect.fail(new HandlerCrashed({ ...named, cause: ended.crashed }))
+          }
+          progress(
+            ended.answer === undefined && message.kind === "call"
+              ? { _tag: "Waits" }
+              : { _tag: "Handled", answer: ended.answer }
+          )
+          return Effect.void
+        case "Fenced":
+          return Effect.fail(new LockFenced({ ...named, requeued: false }))
+        case "Killed":
+          return Effect.fail(new ServerKilled(named))
+        case "Interrupted":
+          return Effect.fail(new ServerStopped({ ...named, reason: "the server stopped while the locked handler ran" }))
+      }
+    }
+  )
+
+/** A failure that is not the message's own; one of the server ends the handle. */
+const failed = (
+  server: Server,
+  error: BackendError | Unreadable | ServerKilled | Locked
+): Effect.Effect<never, Failure> => {
+  if (error._tag === "ServerKilled") gone(server)
+  if (error._tag !== "Unreadable") return Effect.fail(error)
+  const { name } = server.definition
+  return Effect.andThen(
+    stopUnreadable(server, error),
+    new ServerStopped({ server: name, reason: error.error.message })
+  )
+}
+
+/** The failure of what came too late. */
+const ended = (server: Server): Effect.Effect<never, Failure> =>
+  Effect.flatMap(Deferred.await(server.ended), (end) => Effect.fail(endError(server, end)))
+
+/** What the store refuses of a message is its crash. */
+const crashOf = (direct: Direct, held: Held) => (error: BackendError | Crash | Unreadable | ServerKilled | Locked) =>
+  error._tag === "BackendError" && isOfMessage(error)
+    ? new Crash(direct.message.tag, Cause.die(error), held.logs, undefined)
+    : error
+
+/** What a call conflicted with may have been the end of the server: then there is no queue to go to. */
+const unlessKilled = (server: Server): Effect.Effect<Progress, Failure> =>
+  Effect.flatMap(
+    Effect.orElseSucceed(exists(server), () => true),
+    (still): Effect.Effect<Progress, Failure> =>
+      still ? Effect.succeed(TO_QUEUE) : failed(server, new ServerKilled({ server: server.definition.name }))
+  )
+
+/** Runs a call inline, or says that it has to be queued (2). */
+export const runInline = (
+  server: Server,
+  direct: Direct,
+  progress: (progress: Progress) => void
+): Effect.Effect<void, Failure> =>
+  Effect.suspend(() => {
+    let permitted = true
+    const release = () => {
+      if (!permitted) return
+      permitted = false
+      Effect.runSync(server.inline.release(1))
+    }
+    const held: Held = { logs: HeldLogs.none }
+    const run = transact(server.tenant, body(server, direct, true, held), {
+      tries: 1,
+      // the end of the handle comes with the commit: who waits behind it must not overtake it
+      accepted: (ran) => ran?.handled.stopped ? undefined : release()
+    })
+    const attempt = Effect.matchEffect(Effect.mapError(run, crashOf(direct, held)), {
+      onSuccess: (ran) => Effect.succeed(ran ?? TO_QUEUE),
+      onFailure: (error): Effect.Effect<Progress | Crash, Failure> => {
+        if (error._tag === "Crash") return Effect.succeed(error)
+        if (error._tag !== "BackendError" || !error.isRetryable) return failed(server, error)
+        retried(server, error)
+        return unlessKilled(server)
+      }
+    })
+    // the call before it may have ended the handle: nothing is handled after that
+    const inTurn = Effect.suspend((): typeof attempt => isEnded(server) ? ended(server) : attempt)
+    return Effect.flatMap(
+      Effect.andThen(server.inline.take(1), Effect.ensuring(inTurn, Effect.sync(release))),
+      (ran) => {
+        if ("handled" in ran) return after(server, ran, progress)
+        return ran._tag === "Crash" ? crashedInline(server, direct, ran, progress) : Effect.sync(() => progress(ran))
+      }
+    )
+  })
+
+/** The crash was the first attempt (2): the message is queued, or dies at a threshold of one. */
+const crashedInline = (
+  server: Server,
+  direct: Direct,
+  error: Crash,
+  progress: (progress: Progress) => void
+): Effect.Effect<void, BackendError> => {
+  error.logs.release()
+  record(server, server.metrics.outcome("crash"), 1)
+  const told = (what: string) =>
+    Effect.logError(`${server.definition.name}: handling "${error.messageTag}" inline crashed, ${what}`, error.cause)
+  if (server.options.deadLetterThreshold > 1) {
+    return Effect.andThen(told("it is queued"), Effect.sync(() => progress({ _tag: "Queue", attempts: 1 })))
+  }
+  const { caller, data, message, trace } = direct
+  const buried = Effect.flatMap(Clock.currentTimeMillis, (millis) =>
+    buryDirect(server, {
+      message: Envelopes.encode({ tag: message.tag, payload: data, caller, trace, millis }),
+      attempts: 1,
+      cause: Cause.pretty(error.cause)
+    }))
+  return Effect.flatMap(Effect.andThen(told("it dies"), buried), (died) => {
+    progress({ _tag: "Handled", answer: Answers.deadLettered(died.attempts, died.cause) })
+    return afterDeath(server, died)
+  })
+}
+
+/** Runs a priority or info message. */
+export const runPriority = (
+  server: Server,
+  direct: Direct,
+  progress: (progress: Progress) => void
+): Effect.Effect<void, Failure> => {
+  const held: Held = { logs: HeldLogs.none }
+  const run = transact(server.tenant, body(server, direct, false, held), { retried: (error) => retried(server, error) })
+  return Effect.flatMap(
+    Effect.catch(
+      Effect.mapError(run, crashOf(direct, held)),
+      (error): Effect.Effect<never, Failure> =>
+        error._tag === "Crash" ? crashedPriority(server, error) : failed(server, error)
+    ),
+    (ran) => ran === undefined ? Effect.void : after(server, ran, progress)
+  )
+}
+
+const crashedPriority = (server: Server, crash: Crash): Effect.Effect<never, HandlerCrashed> => {
+  crash.logs.release()
+  record(server, server.metrics.outcome("crash"), 1)
+  const named = { server: server.definition.name, tag: crash.messageTag }
+  return Effect.andThen(
+    Effect.logError(`${named.server}: handling "${named.tag}" crashed, it is lost`, crash.cause),
+    new HandlerCrashed({ ...named, cause: Cause.pretty(crash.cause) })
+  )
+}

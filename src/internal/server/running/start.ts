@@ -1,0 +1,120 @@
+/**
+ * Starts a server in this process: initialises its durable state, runs its consumer, and gives the handle.
+ *
+ * 1. `init` runs at every start; its state is used only where none exists, or with `reset` (rule R24). When it fails,
+ *    nothing was written. A state that exists is read, so that one that cannot be read fails the start (rule R16).
+ * 2. The handle ends with its scope: no message is taken after that, and calls of the handle settle (rules R9, R25).
+ */
+import * as Effect from "effect/Effect"
+import * as Scope from "effect/Scope"
+import * as StateCodec from "../../../StateCodec.ts"
+import { Tenant } from "../../../Tenant.ts"
+import { Transaction } from "../../../Transaction.ts"
+import type * as Tuple from "../../../Tuple.ts"
+import * as Counters from "../../data/counters.ts"
+import * as Keys from "../../data/keys.ts"
+import { transact } from "../../transactions/loop.ts"
+import type { TransactionState } from "../../transactions/state.ts"
+import { DefinitionMismatch } from "../definition/errors.ts"
+import type { Behaviour, Effects, Options } from "../definition/model.ts"
+import { holdLogs, PureRunner } from "../handling/purity.ts"
+import { make, RunsIn, stop } from "../handling/server.ts"
+import type { Head } from "../kept/head.ts"
+import { ServerKeys } from "../kept/layout.ts"
+import { headOf, named, readState, writeHead } from "../kept/state.ts"
+import * as Clients from "../sending/client.ts"
+import { consume } from "./consumer.ts"
+import * as Handles from "./handle.ts"
+
+export { client } from "../sending/client.ts"
+export { castAllTx } from "../sending/messages.ts"
+
+/** A tuid for people to read. */
+const textOf = (tuid: Tuple.Tuple): string =>
+  JSON.stringify(tuid, (_, value) => typeof value === "bigint" ? String(value) : value)
+
+/** Writes the first state, or finds that there is one. Succeeds with the tuid that counts. */
+const initialise = Effect.fnUntraced(function*(behaviour: Behaviour, options: Options, tenant: Tenant["Service"]) {
+  const { definition } = behaviour
+  const state = yield* Transaction
+  const logs = yield* holdLogs
+  const runner = yield* PureRunner.make(definition.name, state, logs)
+  const init = runner.run("init", Effect.suspend(() => behaviour.init({ tuid: options.tuid })))
+  const initial = yield* Effect.tapCause(init, () => Effect.sync(() => logs.release()))
+  const tuid = initial.tuid ?? options.tuid
+  const keys = yield* Clients.keysOf(definition.name, tenant, tuid)
+  const [stored, bytes] = yield* Effect.all([state.get(keys.name), state.get(keys.head)])
+  if (stored !== undefined && Buffer.from(stored).toString() !== definition.name) {
+    return yield* new DefinitionMismatch({
+      server: definition.name,
+      stored: Buffer.from(stored).toString(),
+      tuid: textOf(tuid)
+    })
+  }
+  const head = bytes === undefined ? undefined : yield* headOf(bytes)
+  if (head === undefined || options.reset) yield* writeFirst(behaviour, state, keys, head, initial.state)
+  else yield* readState(StateCodec.make(definition.state), keys)
+  state.onCommit.push(() => logs.release())
+  return tuid
+})
+
+/** Writes the first state; a lock, and the messages of broken ones, stay what they are. */
+const writeFirst = (
+  behaviour: Behaviour,
+  state: TransactionState,
+  keys: ServerKeys,
+  head: Head | undefined,
+  first: unknown
+) =>
+  Effect.map(StateCodec.make(behaviour.definition.state).write(keys.state, undefined, first), () => {
+    state.set(keys.name, Buffer.from(behaviour.definition.name))
+    const version = Keys.toText(state.operationId)
+    writeHead(state, keys, head === undefined ? { version, lock: undefined, fenced: [] } : { ...head, version })
+    // whoever watches for pushes sees when the key goes, and with it the server
+    state.add(keys.push, Counters.amountBytes(0))
+  })
+
+/** Two definitions with one name in one tenant layer would read each other's messages. */
+const register = (
+  behaviour: Behaviour,
+  options: Options,
+  tenant: Tenant["Service"]
+): Effect.Effect<void, DefinitionMismatch> => {
+  const { definition } = behaviour
+  const known = tenant.definitions.get(definition.name)
+  if (known !== undefined && known !== definition) {
+    return Effect.fail(
+      new DefinitionMismatch({
+        server: definition.name,
+        stored: `another definition named ${definition.name}`,
+        tuid: textOf(options.tuid)
+      })
+    )
+  }
+  tenant.definitions.set(definition.name, definition)
+  return Effect.void
+}
+
+/** Starts a server. */
+export const start = Effect.fnUntraced(function*(behaviour: Behaviour, effects: Effects, options: Options) {
+  const tenant = yield* Tenant
+  const { definition } = behaviour
+  yield* Clients.keysOf(definition.name, tenant, options.tuid)
+  yield* register(behaviour, options, tenant)
+  const tuid: Tuple.Tuple = yield* named(
+    definition.name,
+    transact(tenant, initialise(behaviour, options, tenant))
+  )
+  const keys = new ServerKeys(tenant.prefix, tuid)
+  const parent = yield* Scope.Scope
+  const scope = yield* Scope.fork(parent)
+  const context = yield* Effect.context<never>()
+  const server = make({ definition, behaviour, effects, options, tenant, tuid, keys, context })
+  yield* Scope.addFinalizer(scope, server.inFlight.idle)
+  const consumer = options.consume
+    ? yield* Effect.forkIn(Effect.provideService(consume(server), RunsIn, server), scope)
+    : undefined
+  // the last one is the first to run: what runs in the scope takes nothing more
+  yield* Scope.addFinalizer(scope, Effect.sync(() => stop(server, "the server's scope closed")))
+  return Handles.make(server, consumer)
+})

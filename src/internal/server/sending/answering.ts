@@ -1,0 +1,82 @@
+/**
+ * Answers on their way to callers: written with the commit of the transaction that made them, handed over in memory
+ * where the caller is in this process, and written under the caller's process with its bell rung where it is not.
+ *
+ * 1. A call is answered once: whoever answers it takes away the key that says it waits (rule R9).
+ * 2. An inline call has no such key yet while its handler runs. What answers it in its own transaction is kept beside the
+ *    transaction.
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Tuple from "../../../Tuple.ts"
+import type { Caller } from "../../queue/envelope.ts"
+import { CallsOf, writeAnswer } from "../../tenant/calls.ts"
+import { processPrefix } from "../../tenant/layout.ts"
+import { PresenceOf } from "../../tenant/presence.ts"
+import type { TransactionState } from "../../transactions/state.ts"
+import { signalKey } from "../../transactions/watching.ts"
+import type { ServerKeys } from "../kept/layout.ts"
+
+/** What says that a call waits; its keys are never used again. */
+const WAITS = Uint8Array.of(1)
+
+interface OpenCall {
+  readonly caller: Caller
+  answer: Uint8Array | undefined
+}
+
+const OPEN_CALL = Symbol("effect-dgen/server/openCall")
+
+const openCallOf = (state: TransactionState): OpenCall | undefined => state.kept<OpenCall>(OPEN_CALL)
+
+const isCaller = (a: Caller, b: Caller): boolean => a.id === b.id && Tuple.equalsBytes(a.instance, b.instance)
+
+/** Says that a call waits for its answer. */
+export const markWaiting = (state: TransactionState, keys: ServerKeys, caller: Caller): void => {
+  Context.get(state.target.services, PresenceOf)?.mark(state)
+  state.set(keys.waitingKey(caller.millis, caller.instance, caller.id), WAITS)
+}
+
+/** Says that a call is handled in this very transaction (2). */
+export const openInline = (state: TransactionState, caller: Caller | undefined): void => {
+  if (caller !== undefined) state.keep(OPEN_CALL, { caller, answer: undefined } satisfies OpenCall)
+}
+
+/** The answer that this transaction gave to the call that it handles, if it did. */
+export const inlineAnswer = (state: TransactionState): Uint8Array | undefined => openCallOf(state)?.answer
+
+/** Answers a call with the commit of a transaction, if it still waits. */
+export const answerCaller = (
+  keys: ServerKeys,
+  state: TransactionState,
+  caller: Caller,
+  answer: Uint8Array
+): Effect.Effect<void> => {
+  const open = openCallOf(state)
+  if (open !== undefined && isCaller(open.caller, caller)) {
+    open.answer ??= answer
+    return Effect.void
+  }
+  const key = keys.waitingKey(caller.millis, caller.instance, caller.id)
+  return Effect.map(state.get(key), (waiting) => {
+    if (waiting === undefined) return
+    state.clear(key)
+    sendAnswer(state, caller, answer)
+  })
+}
+
+/** Sends an answer to a call whose waiting key is taken care of. */
+export const sendAnswer = (
+  state: TransactionState,
+  caller: Pick<Caller, "instance" | "id">,
+  answer: Uint8Array
+): void => {
+  const calls = Context.get(state.target.services, CallsOf)
+  if (calls !== undefined && calls.has(caller.instance, caller.id)) {
+    state.onCommit.push(() => calls.settle(caller.id, Exit.succeed(answer)))
+    return
+  }
+  writeAnswer(state, caller.instance, caller.id, answer)
+  signalKey(state.target, state, Tuple.pack(["bell"], processPrefix(state.prefix, caller.instance)))
+}

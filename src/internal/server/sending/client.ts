@@ -1,0 +1,169 @@
+/**
+ * What any process can do with a server: call, cast and look, with no behaviour at hand.
+ *
+ * 1. A call is registered before it is pushed, and its keys are cleared when it ends without an answer (rule R9).
+ * 2. A call ends with its answer, at its time limit, when its layer's scope closes, or when its handle ends.
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Result from "effect/Result"
+import type { BackendError } from "../../../BackendError.ts"
+import * as StateCodec from "../../../StateCodec.ts"
+import { Tenant } from "../../../Tenant.ts"
+import { Transaction } from "../../../Transaction.ts"
+import type * as Tuple from "../../../Tuple.ts"
+import type { Caller } from "../../queue/envelope.ts"
+import * as Queue from "../../queue/queue.ts"
+import { transact } from "../../transactions/loop.ts"
+import { CallTimeout, InvalidTuid, ServerStopped } from "../definition/errors.ts"
+import type { Client, Definition } from "../definition/model.ts"
+import { problemOfTuid, ServerKeys } from "../kept/layout.ts"
+import { headOf, named } from "../kept/state.ts"
+import * as Answers from "./answerCodec.ts"
+import { markWaiting } from "./answering.ts"
+import { check, type Checked, encodeCasts, push, sentNow, toBytes } from "./messages.ts"
+
+/** The keys of a server, or what is wrong with its tuid. */
+export const keysOf = (
+  server: string,
+  tenant: Tenant["Service"],
+  tuid: Tuple.Tuple
+): Effect.Effect<ServerKeys, InvalidTuid> => {
+  const problem = problemOfTuid(tuid)
+  return problem === undefined
+    ? Effect.succeed(new ServerKeys(tenant.prefix, tuid))
+    : Effect.fail(new InvalidTuid({ server, problem }))
+}
+
+/** Fails at the time limit, whatever the call waits for. */
+export const withTimeout = <A, E>(
+  effect: Effect.Effect<A, E>,
+  server: string,
+  tag: string,
+  timeoutMillis: number
+): Effect.Effect<A, E | CallTimeout> =>
+  Effect.timeoutOrElse(effect, {
+    duration: timeoutMillis,
+    orElse: () => Effect.fail(new CallTimeout({ server, tag, timeoutMillis }))
+  })
+
+/** A server as its clients know it. */
+export interface Located {
+  readonly definition: Definition
+  readonly tenant: Tenant["Service"]
+  readonly keys: ServerKeys
+}
+
+/** A call that is registered with its tenant's layer (1). */
+export interface OpenCall {
+  readonly caller: Caller
+  readonly answer: Effect.Effect<Uint8Array, "stopped">
+}
+
+/** Runs `use` with a registered call. */
+export const withCall = <A, E>(
+  { keys, tenant }: Located,
+  use: (call: OpenCall) => Effect.Effect<A, E>
+): Effect.Effect<A, E> =>
+  Effect.flatMap(Clock.currentTimeMillis, (now) => {
+    const { answer, end, id } = tenant.calls.open()
+    // a test's clock may show fractions, and an envelope holds whole milliseconds
+    const caller = { instance: tenant.instance, id, millis: Math.floor(now) }
+    return Effect.onExit(use({ caller, answer }), (exit) => {
+      end()
+      return Exit.isSuccess(exit) ? Effect.void : Effect.ignore(forget(tenant, keys, caller))
+    })
+  })
+
+/** Takes away the key that says that a call waits, where there may be one. */
+export const forget = (
+  tenant: Tenant["Service"],
+  keys: ServerKeys,
+  caller: Caller
+): Effect.Effect<void, BackendError> =>
+  transact(
+    tenant,
+    Effect.map(Transaction, (state) => state.clear(keys.waitingKey(caller.millis, caller.instance, caller.id)))
+  )
+
+/** Waits for the bytes of an answer. */
+export const awaitAnswer = (
+  { definition }: Located,
+  call: OpenCall
+): Effect.Effect<Uint8Array, ServerStopped> =>
+  Effect.mapError(
+    call.answer,
+    () => new ServerStopped({ server: definition.name, reason: "the scope of this process's tenant layer closed" })
+  )
+
+/** Pushes a call and waits for the bytes of its answer. */
+export const queued = Effect.fnUntraced(
+  function*(located: Located, checked: Checked, call: OpenCall, attempts: number) {
+    const { definition, keys, tenant } = located
+    const item = yield* Effect.fromResult(toBytes(definition, checked, call.caller, yield* sentNow))
+    yield* tenant.pushes.push(item.length, (state) => {
+      markWaiting(state, keys, call.caller)
+      push(state, keys, [item], attempts)
+    })
+    return yield* awaitAnswer(located, call)
+  }
+)
+
+/** Whether there is a server. */
+export const exists = ({ keys, tenant }: Located): Effect.Effect<boolean, BackendError> =>
+  transact(
+    tenant,
+    Effect.flatMap(Transaction, (state) => Effect.map(state.get(keys.head), (head) => head !== undefined))
+  )
+
+/** A client of a server whose keys are known. */
+export const make = ({ definition, keys, tenant }: Located, call: Client["call"]): Client => {
+  const run = <A, E>(body: Effect.Effect<A, E, Transaction>): Effect.Effect<A, E | BackendError> =>
+    transact(tenant, body)
+  const send = (operation: string, messages: Parameters<Client["castAll"]>[0]) =>
+    Effect.flatMap(sentNow, (sent): Effect.Effect<void, unknown> => {
+      const items = encodeCasts(definition, operation, messages, sent)
+      return Result.isFailure(items)
+        ? Effect.fail(items.failure)
+        : tenant.pushes.push(
+          items.success.reduce((bytes, item) => bytes + item.length, 0),
+          (state) => push(state, keys, items.success)
+        )
+    })
+  const isLocked = Effect.flatMap(Transaction, (state) =>
+    Effect.flatMap(
+      state.get(keys.head),
+      (bytes) =>
+        bytes === undefined ? Effect.succeed(false) : Effect.map(headOf(bytes), (head) => head.lock !== undefined)
+    ))
+  return {
+    call,
+    cast: (tag, payload) => send("cast", [[tag, payload]]),
+    castAll: (messages) => send("castAll", messages),
+    queueLength: run(Effect.flatMap(Transaction, (state) => Queue.length(state, keys))),
+    locked: named(definition.name, run(isLocked)),
+    state: named(
+      definition.name,
+      run(Effect.map(StateCodec.make(definition.state).read(keys.state), (stored) => stored?.value))
+    )
+  }
+}
+
+/** A client that only publishes and looks: every call goes through the queue. */
+export const client = Effect.fnUntraced(function*(definition: Definition, tuid: Tuple.Tuple) {
+  const tenant = yield* Tenant
+  const keys = yield* keysOf(definition.name, tenant, tuid)
+  const located = { definition, tenant, keys }
+  return make(located, (tag, payload, timeoutMillis) => {
+    const call = Effect.flatMap(
+      Effect.fromResult(check(definition, ["call"], "call", tag, payload)),
+      (checked) =>
+        Effect.flatMap(
+          withCall(located, (open) => queued(located, checked, open, 0)),
+          (bytes) => Answers.decode(definition, checked.message, bytes)
+        )
+    )
+    return withTimeout(call, definition.name, tag, timeoutMillis)
+  })
+})

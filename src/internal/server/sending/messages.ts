@@ -1,0 +1,165 @@
+/**
+ * Messages on their way to a server: checked against its protocol, encoded, and pushed. What does not fit is refused
+ * before anything is written, with the field and what to do.
+ */
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as Tracer from "effect/Tracer"
+import { VALUE_LIMIT_BYTES } from "../../../Backend.ts"
+import { Transaction } from "../../../Transaction.ts"
+import type * as Tuple from "../../../Tuple.ts"
+import { codecOf } from "../../data/codec.ts"
+import { show } from "../../data/show.ts"
+import * as Envelopes from "../../queue/envelope.ts"
+import * as Queue from "../../queue/queue.ts"
+import { PIECE_BYTES } from "../../tenant/limits.ts"
+import type { TransactionState } from "../../transactions/state.ts"
+import { signalKey } from "../../transactions/watching.ts"
+import { InvalidPayload, PayloadTooLarge, UnknownMessage } from "../definition/errors.ts"
+import type { Definition, Kind, Message } from "../definition/model.ts"
+import { ServerKeys } from "../kept/layout.ts"
+
+/** The longest message: it leaves room in a transaction for the state it changes. */
+export const MESSAGE_LIMIT_BYTES = 50 * VALUE_LIMIT_BYTES
+
+/** Messages that are sent together share a transaction, with room for what else it writes. */
+const TOGETHER_LIMIT_BYTES = 9_000_000
+
+/** What a piece of a queued message is charged beside its bytes: its key three times, and its share of a counter. */
+const KEYS_BYTES = 512
+
+/** A checked message; `data` is its payload as plain data. */
+export interface Checked {
+  readonly message: Message
+  readonly data: unknown
+}
+
+type Refused = InvalidPayload | UnknownMessage
+
+/** Checks a message against a protocol. */
+export const check = (
+  definition: Definition,
+  kinds: ReadonlyArray<Kind>,
+  operation: string,
+  tag: string,
+  payload: unknown
+): Result.Result<Checked, Refused> => {
+  const server = definition.name
+  const message = typeof tag === "string" ? definition.messages.get(tag) : undefined
+  if (message === undefined || !kinds.includes(message.kind)) {
+    const known = [...definition.messages.values()].filter((other) => kinds.includes(other.kind)).map((m) => m.tag)
+    const problem = message === undefined ? `there is no such message` : `it is a ${message.kind}`
+    return Result.fail(
+      new UnknownMessage({
+        server,
+        tag: show(tag),
+        problem: `${operation} cannot send it: ${problem}. It takes one of: ${known.join(", ")}`
+      })
+    )
+  }
+  if (message.payload === undefined) {
+    return payload === undefined
+      ? Result.succeed({ message, data: null })
+      : Result.fail(new InvalidPayload({ server, tag, field: "", problem: "this message takes no payload" }))
+  }
+  return Result.match(codecOf(message.payload).encode(payload), {
+    onFailure: ({ field, problem }) => Result.fail(new InvalidPayload({ server, tag, field, problem })),
+    onSuccess: (data) => Result.succeed({ message, data })
+  })
+}
+
+/** The bytes of a checked message. */
+export const toBytes = (
+  definition: Definition,
+  checked: Checked,
+  caller: Envelopes.Caller | undefined,
+  sent: Sent
+): Result.Result<Uint8Array, PayloadTooLarge | InvalidPayload> => {
+  const named = { server: definition.name, tag: checked.message.tag }
+  const packed = Result.mapError(
+    Envelopes.tryEncode({ tag: checked.message.tag, payload: checked.data, caller, ...sent }),
+    (problem) => new InvalidPayload({ ...named, ...problem })
+  )
+  return Result.flatMap(
+    packed,
+    (bytes): Result.Result<Uint8Array, PayloadTooLarge> =>
+      bytes.length <= MESSAGE_LIMIT_BYTES ? Result.succeed(bytes) : Result.fail(
+        new PayloadTooLarge({ ...named, bytes: bytes.length, limitBytes: MESSAGE_LIMIT_BYTES })
+      )
+  )
+}
+
+/** Pushes encoded messages and wakes this process's consumer. */
+export const push = (
+  state: TransactionState,
+  keys: ServerKeys,
+  items: ReadonlyArray<Uint8Array>,
+  attempts = 0
+): void => {
+  for (const item of items) Queue.push(state, keys, item, attempts)
+  if (items.length > 0) signalKey(state.target, state, keys.push)
+}
+
+/** Where and when a message is sent. */
+export type Sent = Pick<Envelopes.Envelope, "trace" | "millis">
+
+/** The span that the current fiber is in, and the time. */
+export const sentNow: Effect.Effect<Sent> = Effect.withFiber((fiber) => {
+  const span = Context.getOrUndefined(fiber.context as Context.Context<Tracer.ParentSpan>, Tracer.ParentSpan)
+  return Effect.succeed({
+    trace: span && { traceId: span.traceId, spanId: span.spanId, sampled: span.sampled },
+    millis: fiber.getRef(Clock.Clock).currentTimeMillisUnsafe()
+  })
+})
+
+/** Checks and encodes casts, all or none. */
+export const encodeCasts = (
+  definition: Definition,
+  operation: string,
+  messages: ReadonlyArray<readonly [tag: string, payload?: unknown]>,
+  sent: Sent
+): Result.Result<Array<Uint8Array>, Refused | PayloadTooLarge> => {
+  const items: Array<Uint8Array> = []
+  const noMessage = (value: unknown) =>
+    Result.fail(
+      new UnknownMessage({
+        server: definition.name,
+        tag: show(value),
+        problem: `${operation} cannot send it: it takes an array of messages, each [tag, payload]`
+      })
+    )
+  if (!Array.isArray(messages)) return noMessage(messages)
+  for (const message of messages) {
+    if (!Array.isArray(message)) return noMessage(message)
+    const [tag, payload] = message
+    const bytes = Result.flatMap(
+      check(definition, ["cast"], operation, tag, payload) as Result.Result<Checked, Refused | PayloadTooLarge>,
+      (checked) => toBytes(definition, checked, undefined, sent)
+    )
+    if (Result.isFailure(bytes)) return Result.fail(bytes.failure)
+    items.push(bytes.success)
+  }
+  const bytes = items.reduce((sum, item) => sum + item.length + KEYS_BYTES * Math.ceil(item.length / PIECE_BYTES), 0)
+  return bytes <= TOGETHER_LIMIT_BYTES ? Result.succeed(items) : Result.fail(
+    new PayloadTooLarge({ server: definition.name, tag: operation, bytes, limitBytes: TOGETHER_LIMIT_BYTES })
+  )
+}
+
+/** Casts as part of a transaction. */
+export const castAllTx = (
+  definition: Definition,
+  tuid: Tuple.Tuple,
+  operation: string,
+  messages: ReadonlyArray<readonly [tag: string, payload?: unknown]>
+): Effect.Effect<void, InvalidPayload | UnknownMessage | PayloadTooLarge, Transaction> =>
+  Effect.flatMap(Transaction, (state) =>
+    Effect.flatMap(sentNow, (sent) =>
+      Effect.flatMap(
+        Effect.fromResult(encodeCasts(definition, operation, messages, sent)),
+        (items) => {
+          push(state, new ServerKeys(state.prefix, tuid), items)
+          return Queue.done(state)
+        }
+      )))

@@ -1,0 +1,94 @@
+/**
+ * Directories of stores that have none of their own: paths of names, each with a short prefix that is never given
+ * again. The table of paths lies under one byte, the directories under another.
+ *
+ * ```
+ * 0xFE "path" <name> ...   the prefix of a path
+ * 0xFE "next"              how many were given
+ * 0x15..0x1C <n>           the directories
+ * ```
+ */
+import * as Effect from "effect/Effect"
+import type { Directory, DriverTransaction, KeyRange, Mutation } from "../../Backend.ts"
+import type { BackendError } from "../../BackendError.ts"
+import * as Tuple from "../../Tuple.ts"
+import * as Keys from "../data/keys.ts"
+
+const ROOT = Uint8Array.of(0xfe)
+const NEXT = Tuple.pack(["next"], ROOT)
+
+/** Directories are opened rarely; who meets so many conflicts in a row meets something else. */
+const CONFLICT_RETRIES = 100
+
+const pathKey = (path: ReadonlyArray<string>): Uint8Array => Tuple.pack(["path", ...path], ROOT)
+
+interface Plan<A> {
+  readonly value: A
+  readonly mutations: ReadonlyArray<Mutation>
+  readonly reads: ReadonlyArray<KeyRange>
+}
+
+const writeRange = (mutation: Mutation): KeyRange =>
+  mutation.op === "clearRange" ? { begin: mutation.begin, end: mutation.end } : Keys.single(mutation.key)
+
+/** Reads, then writes what the plan says, as one transaction. */
+const run = <A>(
+  begin: Effect.Effect<DriverTransaction, BackendError>,
+  plan: (driver: DriverTransaction) => Effect.Effect<Plan<A>, BackendError>
+): Effect.Effect<A, BackendError> =>
+  Effect.retry(
+    Effect.acquireUseRelease(
+      begin,
+      (driver) =>
+        Effect.flatMap(plan(driver), ({ mutations, reads, value }) =>
+          Effect.as(
+            driver.commit(
+              { mutations, readConflicts: reads, writeConflicts: mutations.map(writeRange), watches: [] },
+              () => {}
+            ),
+            value
+          )),
+      (driver) => Effect.sync(() => driver.close())
+    ),
+    { times: CONFLICT_RETRIES, while: (error) => error.isRetryable }
+  )
+
+/** The directories of a store. */
+export const make = (begin: Effect.Effect<DriverTransaction, BackendError>): Directory => ({
+  open: (path) =>
+    run(begin, (driver) =>
+      Effect.gen(function*() {
+        const key = pathKey(path)
+        const known = yield* driver.get(key)
+        if (known !== undefined) return { value: known, mutations: [], reads: [] }
+        const given = yield* driver.get(NEXT)
+        const number = given === undefined ? 1 : (Tuple.unpack(given)[0] as number) + 1
+        const prefix = Tuple.pack([number])
+        return {
+          value: prefix,
+          mutations: [
+            { op: "set", key, value: prefix },
+            { op: "set", key: NEXT, value: prefix }
+          ],
+          reads: [Keys.single(key), Keys.single(NEXT)]
+        }
+      })),
+  remove: (path) =>
+    run(begin, (driver) =>
+      Effect.gen(function*() {
+        const key = pathKey(path)
+        const below = Tuple.range([], key)
+        const own = yield* driver.get(key)
+        const rows = yield* driver.getRange(below.begin, below.end, { limit: Infinity, reverse: false })
+        const prefixes = [...(own === undefined ? [] : [own]), ...rows.map((row) => row.value)]
+        const mutations: Array<Mutation> = prefixes.map((prefix) => ({
+          op: "clearRange",
+          begin: prefix,
+          end: Tuple.strinc(prefix)
+        }))
+        if (prefixes.length > 0) {
+          mutations.push({ op: "clear", key }, { op: "clearRange", begin: below.begin, end: below.end })
+        }
+        return { value: prefixes.length > 0, mutations, reads: [Keys.single(key), below] }
+      }))
+})

@@ -1,0 +1,465 @@
+/**
+ * Optimistic transactions of one process over a base that knows only the present: what `MemoryBackend` and
+ * `SqliteBackend` share.
+ *
+ * Owner: one store a backend, used by all fibers of the process; every method runs without interruption, so nothing
+ * here is locked. `Base` holds what is durable, `#pending` what was accepted since, `#older` what durable commits
+ * replaced and a running transaction may still ask for, `#log` the commits that a running transaction may conflict with.
+ *
+ * 1. A commit is accepted at once or refused: refused, when a commit that was accepted after the transaction's snapshot
+ *    wrote into one of its read-conflict ranges. Transactions that begin later read what was accepted.
+ * 2. A transaction reads the values of its snapshot however many commits are accepted meanwhile.
+ * 3. An accepted commit is answered when it is durable, or fails. When accepted commits are dropped, every transaction
+ *    that could have read them is stale: its next step fails as too old.
+ * 4. A transaction never sees two states of a base that others change, nor one older than its beginning: its first
+ *    read, and every read of what the base does not know to be as it was, is followed by a look whether they did, and
+ *    then whoever had read before is stale.
+ * 5. A transaction lives for `TRANSACTION_LIMIT_MILLIS` from its first read. Nothing is kept for longer than the oldest
+ *    living one needs it.
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import { type CommitRequest, type DriverTransaction, type KeyValue, TRANSACTION_LIMIT_MILLIS } from "../../Backend.ts"
+import { BackendError, Closed, Conflict, type Reason, TransactionTooOld } from "../../BackendError.ts"
+import * as Keys from "../data/keys.ts"
+import {
+  type Accepted,
+  type Range,
+  reached,
+  resolve,
+  type Row,
+  type Seen,
+  stampOf,
+  type Value
+} from "./acceptedCommit.ts"
+import { CommitLog, toRange } from "./commitLog.ts"
+import { SortedMap } from "./sortedMap.ts"
+import { fire, Watches } from "./watches.ts"
+
+/** What is durable: reads of the present, without waiting. They may throw a `BackendError`, or `Busy`. */
+export interface Base {
+  readonly get: (key: string) => Value
+  readonly range: (begin: string, end: string, limit: number, reverse: boolean) => ReadonlyArray<Row>
+  /** Whether something that was read since the last look may be of another state than what was read before it. */
+  readonly unconfirmed: () => boolean
+  /** The version that others brought the base to since the last look, or `undefined` when they did not. */
+  readonly look: () => number | undefined
+}
+
+/** Thrown by a base that cannot be read at this moment: `wait`, and try again. */
+export class Busy {
+  readonly error: BackendError
+  readonly wait: Effect.Effect<void>
+  constructor(error: BackendError, wait: Effect.Effect<void>) {
+    this.error = error
+    this.wait = wait
+  }
+}
+
+/** How often a busy base is tried before its error is given on. */
+const BUSY_TRIES = 50
+
+/** How often a first read starts over because others commit at that moment. */
+const FIRST_READ_TRIES = 10
+
+/** A value that a durable commit replaced: what transactions with a snapshot before `until` read. */
+interface Older {
+  readonly until: number
+  readonly value: Value
+}
+
+/** What an accepted commit made of a key, and what the one before it did, if that is pending, too. */
+interface Change {
+  readonly version: number
+  readonly value: Value
+  readonly before: Change | undefined
+}
+
+/** A layer's use of a store. */
+export interface Session {
+  readonly begin: Effect.Effect<DriverTransaction, BackendError>
+  readonly close: () => void
+}
+
+const error = (reason: Reason) => new BackendError({ reason })
+
+const tooOld = (why: string) => error(new TransactionTooOld({ message: `the transaction ${why}: run it again` }))
+
+/** What everything of a store fails with after its end. */
+export const closedError = (): BackendError => error(new Closed({ message: "the store's scope is closed" }))
+
+/** One running transaction, as the store knows it. */
+class Running {
+  readVersion: number | undefined
+  startedMillis = 0
+  stale = false
+  readonly seen: Array<Seen> = []
+  readonly clock: Clock.Clock
+  constructor(clock: Clock.Clock) {
+    this.clock = clock
+  }
+
+  get isOverdue(): boolean {
+    return this.readVersion !== undefined &&
+      this.clock.currentTimeMillisUnsafe() - this.startedMillis > TRANSACTION_LIMIT_MILLIS
+  }
+}
+
+export class OptimisticStore {
+  /** The version of the newest accepted commit. */
+  version: number
+  /** The version up to which the base holds everything. */
+  #applied: number
+  readonly #base: Base
+  /** The newest change of each key. */
+  readonly #pending = new SortedMap<Change>()
+  readonly #older = new SortedMap<Array<Older>>()
+  readonly #log = new CommitLog()
+  /** The transactions that have read, oldest snapshot first. */
+  readonly #readers = new Set<Running>()
+  readonly #watches: Watches
+  readonly #shared: boolean
+  readonly #accepted: (commit: Accepted) => void
+  #sessions = 0
+  closed = false
+
+  constructor(options: {
+    readonly base: Base
+    readonly version: number
+    /** Whether others change the base, so that what was seen must be kept. */
+    readonly shared: boolean
+    /** Takes an accepted commit; calls its `done` when it is durable or failed. */
+    readonly accepted: (commit: Accepted) => void
+    /** Told when the first watch comes and when the last one goes. */
+    readonly watching?: (some: boolean) => void
+  }) {
+    this.#base = options.base
+    this.version = options.version
+    this.#applied = options.version
+    this.#shared = options.shared
+    this.#accepted = options.accepted
+    this.#watches = new Watches((key) => this.#getAt(key, this.version), options.watching ?? (() => {}))
+  }
+
+  /** How many old values and commits are kept for running transactions. */
+  get kept(): number {
+    return this.#older.size + this.#log.size
+  }
+
+  /** What one layer uses of the store: no transaction begins after its end, and watches end with the last one. */
+  open(): Session {
+    let open = true
+    this.#sessions++
+    return {
+      begin: this.#begin(() => open),
+      close: () => {
+        if (!open) return
+        open = false
+        if (--this.#sessions === 0) this.#watches.failAll(closedError())
+      }
+    }
+  }
+
+  #begin(isOpen: () => boolean): Effect.Effect<DriverTransaction, BackendError> {
+    return Clock.clockWith((clock) => {
+      if (this.closed || !isOpen()) return Effect.fail(closedError())
+      const running = new Running(clock)
+      const attempt = <A>(read: (version: number) => A) => retryBusy(() => Effect.succeed(this.#read(running, read)))
+      return Effect.succeed<DriverTransaction>({
+        readVersion: attempt((version) => BigInt(version)),
+        get: (key) =>
+          attempt((version) => {
+            const text = Keys.toText(key)
+            const value = this.#getAt(text, version)
+            if (this.#shared) {
+              running.seen.push({ begin: text, end: `${text}\0`, rows: value === undefined ? [] : [[text, value]] })
+            }
+            return value
+          }),
+        getRange: (begin, end, { limit, reverse }) =>
+          attempt((version) => {
+            const range = { begin: Keys.toText(begin), end: Keys.toText(end) }
+            const rows = this.#rangeAt(range.begin, range.end, limit, reverse, version)
+            if (this.#shared) running.seen.push({ ...reached(range, rows, limit, reverse), rows })
+            return rows.map(([key, value]): KeyValue => ({ key: Keys.fromText(key), value }))
+          }),
+        commit: (request, accepted) => retryBusy(() => this.#commit(running, request, accepted)),
+        close: () => {
+          if (this.#readers.delete(running)) this.#trim()
+        }
+      })
+    })
+  }
+
+  /** Called before what is pending goes into the base: keeps what running transactions may ask for (2). */
+  keepOlder(): void {
+    const oldest = this.#oldest()
+    if (oldest >= this.version) return
+    for (const [key, newest] of this.#pending.entries()) {
+      const replaced: Array<Older> = []
+      for (
+        let change: Change | undefined = newest;
+        change !== undefined && change.version > oldest;
+        change = change.before
+      ) {
+        const value = change.before === undefined ? this.#base.get(key) : change.before.value
+        replaced.push({ until: change.version, value })
+      }
+      if (replaced.length === 0) continue
+      const older = this.#older.get(key)
+      if (older === undefined) this.#older.set(key, replaced.reverse())
+      else for (const entry of replaced.reverse()) older.push(entry)
+    }
+  }
+
+  /** The base holds all that was accepted. */
+  applied(): void {
+    this.#pending.clear()
+    this.#applied = this.version
+    this.#trim()
+  }
+
+  /** What was pending is gone, or became something else (3). */
+  reset(version: number): void {
+    this.#pending.clear()
+    this.version = Math.max(this.version, version)
+    this.#applied = this.version
+    this.#expireReaders()
+    this.#watches.recheckAll()
+  }
+
+  /** Later commits get greater versions than this one. The next commit makes it durable. */
+  advance(version: number): void {
+    this.version = Math.max(this.version, version)
+  }
+
+  // --- reads ---
+
+  #read<A>(running: Running, read: (version: number) => A): A {
+    for (let tries = 0; tries < FIRST_READ_TRIES; tries++) {
+      this.#check(running)
+      const version = running.readVersion ?? this.version
+      const value = read(version)
+      const isFirst = running.readVersion === undefined
+      const foreign = isFirst || this.#base.unconfirmed() ? this.#base.look() : undefined
+      if (foreign === undefined) {
+        if (isFirst) this.#start(running, version)
+        return value
+      }
+      this.#foreign(foreign)
+      running.seen.length = 0
+    }
+    throw tooOld("met commits of other processes again and again")
+  }
+
+  #start(running: Running, version: number): void {
+    running.readVersion = version
+    running.startedMillis = running.clock.currentTimeMillisUnsafe()
+    this.#readers.add(running)
+  }
+
+  #check(running: Running): void {
+    if (this.closed) throw closedError()
+    if (running.isOverdue) throw tooOld(`took longer than ${TRANSACTION_LIMIT_MILLIS} ms`)
+    if (running.stale) throw tooOld("read a state that is gone")
+  }
+
+  /** Looks whether others changed the base, for the sake of the watches, and says so. */
+  lookAgain(): boolean {
+    let foreign: number | undefined
+    try {
+      foreign = this.#base.look()
+    } catch {
+      // nobody knows: whoever watches looks for himself, and meets the error
+      this.#watches.recheckAll()
+      return true
+    }
+    if (foreign !== undefined) this.#foreign(foreign)
+    return foreign !== undefined
+  }
+
+  /** Others changed the base: who has read before reads no more (4); what is pending is checked when it is written. */
+  #foreign(version: number): void {
+    this.version = Math.max(this.version, version)
+    if (this.#pending.size === 0) this.#applied = this.version
+    this.#expireReaders()
+    this.#watches.recheckAll()
+  }
+
+  #expireReaders(): void {
+    for (const running of this.#readers) running.stale = true
+    this.#readers.clear()
+    this.#trim()
+  }
+
+  #getAt(key: string, version: number): Value {
+    if (version < this.#applied) {
+      const older = this.#older.get(key)?.find((entry) => version < entry.until)
+      return older === undefined ? this.#base.get(key) : older.value
+    }
+    let change = this.#pending.get(key)
+    while (change !== undefined && change.version > version) change = change.before
+    return change === undefined ? this.#base.get(key) : change.value
+  }
+
+  #rangeAt(begin: string, end: string, limit: number, reverse: boolean, version: number): ReadonlyArray<Row> {
+    const changed: ReadonlyArray<readonly [string, unknown]> = version < this.#applied
+      ? this.#older.range(begin, end)
+      : this.#pending.range(begin, end)
+    if (changed.length === 0) return this.#base.range(begin, end, limit, reverse)
+    // every changed key can hide one row of the base at the most
+    const wanted = limit + changed.length
+    const found = this.#base.range(begin, end, wanted, reverse)
+    const last = found.length >= wanted ? found[found.length - 1]![0] : undefined
+    const rows = new Map(found)
+    for (const [key] of changed) {
+      if (last !== undefined && (reverse ? key < last : key > last)) continue
+      const value = this.#getAt(key, version)
+      if (value === undefined) rows.delete(key)
+      else rows.set(key, value)
+    }
+    const out = [...rows].sort((a, b) => (a[0] < b[0] ? -1 : 1))
+    if (reverse) out.reverse()
+    return out.length > limit ? out.slice(0, limit) : out
+  }
+
+  // --- commits ---
+
+  #commit(
+    running: Running,
+    request: CommitRequest,
+    accepted: () => void
+  ): Effect.Effect<Uint8Array, BackendError> {
+    this.#check(running)
+    const version = running.readVersion ?? this.version
+    if (request.mutations.length === 0) return this.#commitRead(running, request, version)
+    const reads = request.readConflicts.map(toRange)
+    if (this.#log.conflicts(reads, version)) {
+      throw error(new Conflict({ message: "another transaction wrote what this one read: run it again" }))
+    }
+    return this.#commitWrite(running, request, reads, accepted)
+  }
+
+  /** A commit that writes nothing waits for what it read to be durable (3). */
+  #commitRead(running: Running, request: CommitRequest, version: number): Effect.Effect<Uint8Array, BackendError> {
+    this.#arm(request, this.#expected(request, version))
+    this.#readers.delete(running)
+    if (version <= this.#applied) {
+      this.#trim()
+      return Effect.succeed(stampOf(version))
+    }
+    const seen = running.seen
+    return this.#answer({ version, request, writes: new Map(), reads: seen, seen, isReadOnly: true }, () => {})
+  }
+
+  #commitWrite(
+    running: Running,
+    request: CommitRequest,
+    reads: ReadonlyArray<Range>,
+    accepted: () => void
+  ): Effect.Effect<Uint8Array, BackendError> {
+    const version = this.version + 1
+    const now = (key: string) => this.#getAt(key, this.version)
+    const writes = resolve(
+      request,
+      version,
+      now,
+      (begin, end) => this.#rangeAt(begin, end, Infinity, false, this.version)
+    )
+    const expected = this.#expected(request, running.readVersion ?? this.version)
+    // nothing below throws: the commit is accepted whole
+    this.version = version
+    for (const [key, value] of writes) this.#pending.set(key, { version, value, before: this.#pending.get(key) })
+    this.#readers.delete(running)
+    // who begins later reads what this commit wrote
+    if (this.#readers.size > 0) this.#log.add(version, request, writes)
+    this.#arm(request, expected, writes)
+    return this.#answer({ version, request, writes, reads, seen: running.seen, isReadOnly: false }, accepted)
+  }
+
+  /** Hands an accepted commit on, and waits until it is durable or dropped. */
+  #answer(parts: Omit<Accepted, "done">, accepted: () => void): Effect.Effect<Uint8Array, BackendError> {
+    let exit: Effect.Effect<Uint8Array, BackendError> | undefined
+    let resume: ((effect: Effect.Effect<Uint8Array, BackendError>) => void) | undefined
+    const commit: Accepted = {
+      ...parts,
+      done: (failure) => {
+        // watches of a transaction that does not commit are dropped
+        if (failure !== undefined) { for (const watch of parts.request.watches) watch.onCancel?.() }
+        exit = failure === undefined ? Effect.succeed(stampOf(commit.version)) : Effect.fail(failure)
+        resume?.(exit)
+      }
+    }
+    this.#accepted(commit)
+    // whoever is woken runs at once, and may commit: the commit before it must be in its place
+    accepted()
+    for (const [key, value] of parts.writes) this.#watches.changed(key, value)
+    return exit ?? Effect.callback((register) => {
+      if (exit === undefined) resume = register
+      else register(exit)
+    })
+  }
+
+  // --- watches ---
+
+  #expected(request: CommitRequest, version: number): ReadonlyArray<Value> {
+    return request.watches.map((watch) => this.#getAt(Keys.toText(watch.key), version))
+  }
+
+  /** Arms the watches of a commit. */
+  #arm(request: CommitRequest, expected: ReadonlyArray<Value>, writes?: ReadonlyMap<string, Value>): void {
+    if (request.watches.length === 0) return
+    request.watches.forEach((watch, index) => {
+      const key = Keys.toText(watch.key)
+      this.#watches.arm(watch, writes?.has(key) ? writes.get(key) : expected[index])
+    })
+    // what others changed while the watches were armed may already be in what they expect
+    if (!this.lookAgain()) return
+    for (const watch of request.watches) fire(watch)
+  }
+
+  // --- memory ---
+
+  /** The oldest snapshot that may still be asked for (5). */
+  #oldest(): number {
+    for (const running of this.#readers) {
+      if (!running.isOverdue) return running.readVersion!
+      running.stale = true
+      this.#readers.delete(running)
+    }
+    return this.version
+  }
+
+  #trim(): void {
+    const oldest = Math.min(this.#oldest(), this.#applied)
+    if (oldest === this.version) {
+      this.#log.clear()
+      this.#older.clear()
+      return
+    }
+    for (const commit of this.#log.forget(oldest)) {
+      for (const key of commit.keys) {
+        const older = this.#older.get(key)
+        if (older === undefined) continue
+        const kept = older.filter((entry) => entry.until > oldest)
+        if (kept.length === 0) this.#older.delete(key)
+        else if (kept.length < older.length) this.#older.set(key, kept)
+      }
+    }
+  }
+}
+
+/** Runs a step; what it throws is its failure, and a busy base is tried again. */
+const retryBusy = <A>(
+  step: () => Effect.Effect<A, BackendError>,
+  tries = BUSY_TRIES
+): Effect.Effect<A, BackendError> =>
+  Effect.suspend(() => {
+    try {
+      return step()
+    } catch (cause) {
+      if (cause instanceof BackendError) return Effect.fail(cause)
+      if (!(cause instanceof Busy)) throw cause
+      return tries === 0 ? Effect.fail(cause.error) : Effect.andThen(cause.wait, retryBusy(step, tries - 1))
+    }
+  })

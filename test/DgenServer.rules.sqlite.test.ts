@@ -1,6 +1,0 @@
-import { SqliteBackend } from "effect-dgen"
-import * as path from "node:path"
-import { allServer } from "./suites/allServer.ts"
-import { temporaryFolder } from "./temporary.ts"
-
-allServer("servers on SqliteBackend", SqliteBackend.layer({ filename: path.join(temporaryFolder(), "servers.db") }))

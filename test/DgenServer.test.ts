@@ -1,7 +1,0 @@
-import { MemoryBackend, SqliteBackend } from "effect-dgen"
-import * as path from "node:path"
-import { suite } from "./suites/server.ts"
-import { temporaryFolder } from "./temporary.ts"
-
-suite("servers on MemoryBackend", MemoryBackend.layer)
-suite("servers on SqliteBackend", SqliteBackend.layer({ filename: path.join(temporaryFolder(), "servers.db") }))

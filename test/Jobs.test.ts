@@ -1,7 +1,0 @@
-import { MemoryBackend, SqliteBackend } from "effect-dgen"
-import * as path from "node:path"
-import { suite } from "./suites/jobs.ts"
-import { temporaryFolder } from "./temporary.ts"
-
-suite("jobs on MemoryBackend", MemoryBackend.layer)
-suite("jobs on SqliteBackend", SqliteBackend.layer({ filename: path.join(temporaryFolder(), "jobs.db") }))

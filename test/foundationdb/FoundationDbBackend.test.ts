@@ -1,0 +1,23 @@
+import { suite as backendSuite } from "../suites/backend/backend.ts"
+import { suite as jobsSuite } from "../suites/jobs/all.ts"
+import { allServer } from "../suites/server/all.ts"
+import { badArgumentsSuite } from "../suites/server/badArguments.ts"
+import { suite as serverSuite } from "../suites/server/basics.ts"
+import { hostileBytesSuite } from "../suites/server/hostileBytes.ts"
+import { suite as openCallsSuite } from "../suites/server/openCalls.ts"
+import { wrongOutcomesSuite } from "../suites/server/wrongOutcomes.ts"
+import { onFoundationDb } from "./support.ts"
+
+onFoundationDb("FoundationDbBackend", (layer) => backendSuite("FoundationDbBackend", layer))
+onFoundationDb(
+  "open calls on FoundationDbBackend",
+  (layer) => openCallsSuite("open calls on FoundationDbBackend", layer, 20_000)
+)
+onFoundationDb("servers on FoundationDbBackend", (layer) => {
+  serverSuite("servers on FoundationDbBackend", layer)
+  allServer("servers on FoundationDbBackend", layer)
+  badArgumentsSuite("servers on FoundationDbBackend", layer)
+  hostileBytesSuite("servers on FoundationDbBackend", layer)
+  wrongOutcomesSuite("servers on FoundationDbBackend", layer)
+})
+onFoundationDb("jobs on FoundationDbBackend", (layer) => jobsSuite("jobs on FoundationDbBackend", layer))

@@ -1,0 +1,25 @@
+/** What jobs must do on every backend: run for each of them. */
+import { describe } from "@effect/vitest"
+import { jobsConcurrency } from "./concurrency.ts"
+import { jobsCron } from "./cron.ts"
+import { jobsFailures } from "./failures.ts"
+import { jobsHostile } from "./hostile.ts"
+import { jobsLife } from "./life.ts"
+import { jobsRefusals } from "./refusals.ts"
+import { jobsSubscriptions } from "./subscriptions.ts"
+import { type BackendLayer, harness } from "./support.ts"
+import { jobsWorkers } from "./workers.ts"
+
+export const suite = (name: string, backend: BackendLayer) => {
+  describe(name, () => {
+    const tests = harness(backend)
+    describe("life cycle", () => jobsLife(tests))
+    describe("failures", () => jobsFailures(tests))
+    describe("refusals", () => jobsRefusals(tests))
+    describe("order, limits and time", () => jobsConcurrency(tests))
+    describe("subscriptions", () => jobsSubscriptions(tests))
+    describe("workers", () => jobsWorkers(tests))
+    describe("schedules", () => jobsCron(tests))
+    describe("bytes that nobody here wrote", () => jobsHostile(tests))
+  })
+}

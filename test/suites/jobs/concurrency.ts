@@ -1,0 +1,229 @@
+/** Who gets which job, when, and how many at once. */
+import { assert } from "@effect/vitest"
+import { Duration, Effect, Fiber, Option } from "effect"
+import { Jobs, Tenant } from "effect-dgen"
+import { TestClock } from "effect/testing"
+import { acceptNow, Data, data, elsewhere, type Harness, SHORT } from "./support.ts"
+
+const { transact } = Tenant
+const Work = Jobs.make("work", { data: Data })
+const FAR = Date.UTC(2200, 0)
+
+const ids = <A>(jobs: ReadonlyArray<Jobs.Job<A>>) => jobs.map((job) => job.id)
+const drain = <A>(type: Jobs.JobType<A>) =>
+  Effect.gen(function*() {
+    const jobs: Array<Jobs.Job<A>> = []
+    for (;;) {
+      const job = yield* acceptNow(type)
+      if (job === undefined) return jobs
+      jobs.push(job)
+    }
+  })
+
+export const jobsConcurrency = ({ live, timed }: Harness) => {
+  live(
+    "of the due jobs the earlier one is first, and one of the far future is not taken",
+    Effect.gen(function*() {
+      const now = Date.now()
+      yield* transact(Effect.all([
+        Work.add("future", data(1), { scheduledAt: FAR }),
+        Work.add("now", data(1)),
+        Work.add("an hour ago", data(1), { scheduledAt: now - 3_600_000 }),
+        Work.add("long ago", data(1), { scheduledAt: new Date(0) }),
+        Work.add("before all", data(1), { scheduledAt: -5 }),
+        Work.add("delayed", data(1), { delay: "1 day" })
+      ]))
+      assert.deepStrictEqual(ids(yield* drain(Work)), ["before all", "long ago", "an hour ago", "now"])
+      const next = Option.getOrThrow(yield* Work.accept({ maxScheduledTime: FAR }))
+      assert.strictEqual(next.id, "delayed")
+      assert.isTrue(Option.isNone(yield* Work.accept({ maxScheduledTime: FAR - 1, timeout: 0 })))
+      assert.strictEqual(Option.getOrThrow(yield* Work.accept({ maxScheduledTime: new Date(FAR) })).id, "future")
+    })
+  )
+
+  live(
+    "jobs of one time are each taken once",
+    Effect.gen(function*() {
+      yield* transact(Effect.forEach(["a", "b", "c"], (id) => Work.add(id, data(1), { scheduledAt: 1_000 })))
+      assert.deepStrictEqual(ids(yield* drain(Work)), ["a", "b", "c"])
+    })
+  )
+
+  live(
+    "higher priorities are first, whatever their times; a priority without due jobs holds nobody up",
+    Effect.gen(function*() {
+      yield* transact(Effect.all([
+        Work.add("urgent, later", data(1), { priority: 100, scheduledAt: FAR }),
+        Work.add("low", data(1), { priority: -100, scheduledAt: 1 }),
+        Work.add("normal 2", data(1), { scheduledAt: 2 }),
+        Work.add("normal 1", data(1), { scheduledAt: 1 }),
+        Work.add("high", data(1), { priority: 7 })
+      ]))
+      assert.deepStrictEqual(ids(yield* drain(Work)), ["high", "normal 1", "normal 2", "low"])
+    })
+  )
+
+  timed(
+    "a waiting worker sleeps until the earliest time, not until a poll",
+    0,
+    Effect.gen(function*() {
+      yield* transact(Work.add("later", data(1), { delay: "10 minutes" }))
+      yield* transact(Work.add("soon", data(1), { delay: "1 minute" }))
+      const fiber = yield* Effect.forkChild(Work.accept())
+      yield* Effect.yieldNow
+      yield* TestClock.adjust("59 seconds")
+      assert.isUndefined(fiber.pollUnsafe())
+      assert.strictEqual((yield* transact(Work.counts)).pending, 2)
+      yield* TestClock.adjust("1 seconds")
+      assert.strictEqual(Option.getOrThrow(yield* Fiber.join(fiber)).id, "soon")
+    })
+  )
+
+  live(
+    "a waiting worker is woken by a push of its own process and of another one",
+    Effect.gen(function*() {
+      for (const push of [transact(Work.add("here", data(1))), elsewhere(transact(Work.add("there", data(1))))]) {
+        const fiber = yield* Effect.forkChild(Work.accept())
+        yield* Effect.yieldNow
+        yield* push
+        assert.isTrue(Option.isSome(yield* Fiber.join(fiber)))
+      }
+    })
+  )
+
+  live(
+    "accept without a job ends at its time limit",
+    Effect.gen(function*() {
+      assert.isTrue(Option.isNone(yield* Work.accept({ timeout: "20 millis" })))
+      yield* transact(Work.add("one", data(1)))
+      assert.isTrue(Option.isSome(yield* Work.accept({ timeout: 0 })))
+    })
+  )
+
+  live(
+    "a job that was taken for a caller who was interrupted is pending again",
+    Effect.gen(function*() {
+      yield* transact(Effect.forEach(Array.from({ length: 20 }, (_, i) => i), (i) => Work.add(i, data(i))))
+      let kept = 0
+      for (let i = 0; i < 30; i++) {
+        const fiber = yield* Effect.forkChild(Work.accept())
+        for (let step = 0; step < i % 10; step++) yield* Effect.yieldNow
+        yield* Fiber.interrupt(fiber)
+        if (fiber.pollUnsafe()?._tag === "Success") kept++
+      }
+      assert.deepStrictEqual(yield* transact(Work.counts), { pending: 20 - kept, running: kept, finished: 0, dead: 0 })
+    })
+  )
+
+  live(
+    "many workers of several processes take each job once",
+    Effect.gen(function*() {
+      const COUNT = 200
+      yield* transact(Effect.forEach(Array.from({ length: COUNT }, (_, i) => i), (i) => Work.add(i, data(i))))
+      const process = elsewhere(
+        Effect.map(
+          Effect.all(Array.from({ length: 8 }, () => drain(Work)), { concurrency: "unbounded" }),
+          (parts) => parts.flat()
+        )
+      )
+      const parts = yield* Effect.all([process, process, process], { concurrency: "unbounded" })
+      const taken = parts.flat().map((job) => job.id as number).sort((a, b) => a - b)
+      assert.deepStrictEqual(taken, Array.from({ length: COUNT }, (_, i) => i))
+    })
+  )
+
+  live(
+    "a paused type is not taken from until it is resumed; running jobs go on",
+    Effect.gen(function*() {
+      yield* transact(Effect.andThen(Work.add("one", data(1)), Work.add("two", data(2))))
+      const job = (yield* acceptNow(Work))!
+      yield* transact(Work.pause)
+      assert.isTrue(yield* transact(Work.isPaused))
+      assert.isUndefined(yield* elsewhere(acceptNow(Work)))
+      yield* transact(Work.finish(job))
+      const fiber = yield* Effect.forkChild(Work.accept())
+      yield* Effect.yieldNow
+      yield* elsewhere(transact(Work.resume))
+      assert.strictEqual(Option.getOrThrow(yield* Fiber.join(fiber)).id, "two")
+    })
+  )
+
+  live(
+    "a stored timeout wins over the definition's, in every process",
+    Effect.gen(function*() {
+      const get = Effect.map(transact(Work.getTimeout), Duration.toMillis)
+      assert.strictEqual(yield* get, 30_000)
+      yield* transact(Work.setTimeout("250 millis"))
+      assert.strictEqual(yield* elsewhere(get), 250)
+      yield* transact(Work.add("one", data(1)))
+      yield* Work.accept()
+      // nobody shows a sign of life: after the stored timeout the job is there again
+      assert.strictEqual(Option.getOrThrow(yield* Work.accept()).attempt, 2)
+      yield* transact(Work.pause)
+      assert.strictEqual(yield* get, 250)
+    })
+  )
+
+  live(
+    "no more jobs of a type run than maxRunning says, and a free place wakes who waits",
+    Effect.gen(function*() {
+      const Two = Jobs.make("two", { data: Data, maxRunning: 2 })
+      yield* transact(Effect.forEach([1, 2, 3, 4], (id) => Two.add(id, data(id))))
+      const [first, second] = yield* drain(Two)
+      assert.deepStrictEqual(yield* transact(Two.counts), { pending: 2, running: 2, finished: 0, dead: 0 })
+      const fiber = yield* Effect.forkChild(elsewhere(Two.accept()))
+      yield* Effect.yieldNow
+      yield* transact(Two.finish(first!))
+      assert.strictEqual(Option.getOrThrow(yield* Fiber.join(fiber)).id, 3)
+      assert.isUndefined(yield* acceptNow(Two))
+      yield* transact(Two.remove(second!.id))
+      assert.strictEqual((yield* acceptNow(Two))!.id, 4)
+    })
+  )
+
+  live(
+    "no more jobs of a key run than maxRunningPerKey says; other keys go past them",
+    Effect.gen(function*() {
+      const Keyed = Jobs.make("keyed", { data: Data, maxRunningPerKey: 1 })
+      const add = (id: string, key: string) => Keyed.add(id, data(1), { key, scheduledAt: 1 })
+      yield* transact(
+        Effect.all([add("a1", "a"), add("a2", "a"), add("a3", "a"), add("b1", "b"), Keyed.add("c", data(1))])
+      )
+      const [a1, b1, c] = yield* drain(Keyed)
+      assert.deepStrictEqual(ids([a1!, b1!, c!]), ["a1", "b1", "c"])
+      assert.deepStrictEqual((yield* transact(Keyed.list({ state: "pending" }))).jobs.map((job) => job.id), [
+        "a2",
+        "a3"
+      ])
+      const fiber = yield* Effect.forkChild(elsewhere(Keyed.accept()))
+      yield* Effect.yieldNow
+      yield* transact(Keyed.finish(a1!))
+      const a2 = Option.getOrThrow(yield* Fiber.join(fiber))
+      assert.strictEqual(a2.id, "a2")
+      assert.isUndefined(yield* acceptNow(Keyed))
+      // a removal gives the place on, too
+      yield* transact(Keyed.remove("a2"))
+      assert.strictEqual((yield* acceptNow(Keyed))!.id, "a3")
+    })
+  )
+
+  live(
+    "a parked job is not forgotten when the one before it leaves the queue",
+    Effect.gen(function*() {
+      const Keyed = Jobs.make("keyed", { data: Data, maxRunningPerKey: 1, timeout: SHORT })
+      yield* transact(Effect.forEach(["a", "b", "c", "d"], (id) => Keyed.add(id, data(1), { key: 5, scheduledAt: 1 })))
+      const [a] = yield* drain(Keyed)
+      yield* transact(Keyed.finish(a!))
+      // b is back in the queue: it leaves without having run
+      yield* transact(Keyed.remove("b"))
+      const c = (yield* acceptNow(Keyed))!
+      assert.strictEqual(c.id, "c")
+      yield* transact(Keyed.remove("c"))
+      yield* transact(Keyed.resubmit("d", { scheduledAt: FAR }))
+      assert.isUndefined(yield* acceptNow(Keyed))
+      yield* transact(Keyed.resubmit("d", { scheduledAt: 1 }))
+      assert.strictEqual((yield* acceptNow(Keyed))!.id, "d")
+      assert.strictEqual(Option.getOrThrow(yield* Keyed.accept()).attempt, 2)
+    })
+  )
+}

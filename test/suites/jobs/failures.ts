@@ -1,0 +1,107 @@
+/** What a failed run leaves behind, whatever it failed with, and whatever its schedule does. */
+import { assert } from "@effect/vitest"
+import { Deferred, Effect, Option, Schedule } from "effect"
+import { Jobs, Tenant } from "effect-dgen"
+import { acceptNow, allKeys, Data, data, type Harness, opened, SHORT } from "./support.ts"
+
+const { transact } = Tenant
+const Work = Jobs.make("work", { data: Data, maxAttempts: 1 })
+
+/** Errors that are hard to write down. */
+const errors: { readonly [name: string]: unknown } = {
+  "half of a character at the place where its text is cut": "a".repeat(3_999) + "\u{1f600}",
+  "half of a character": "\ud800",
+  "an object that throws when it is read": {
+    toString() {
+      throw new Error("unreadable")
+    },
+    get message() {
+      throw new Error("unreadable")
+    }
+  },
+  "an object without a prototype": Object.create(null),
+  "a symbol": Symbol("x"),
+  "nothing": undefined
+}
+
+const schedules: { readonly [name: string]: Schedule.Schedule<unknown, unknown> } = {
+  "waits for ever": Schedule.spaced("Infinity"),
+  "throws": Schedule.addDelay(Schedule.forever, () => Effect.die("a mistake"))
+}
+
+export const jobsFailures = ({ live }: Harness) => {
+  for (const [name, error] of Object.entries(errors)) {
+    live(
+      `a run that fails with ${name} has failed, for its holder and for a worker`,
+      Effect.gen(function*() {
+        yield* transact(Work.add("held", data(1)))
+        const job = (yield* acceptNow(Work))!
+        assert.strictEqual(yield* transact(Work.fail(job, error)), "dead")
+        yield* opened(Work.workerLayer(() => Effect.fail(error)))
+        yield* transact(Work.add("worked", data(1)))
+        const subscription = yield* Work.subscribe("worked")
+        yield* Jobs.wait(subscription, { state: "dead" })
+        const { jobs } = yield* transact(Work.list({ state: "dead" }))
+        for (const { error } of jobs) assert.isAbove(error.length, 0)
+        assert.deepStrictEqual(new Set(jobs.map(({ id }) => id)), new Set(["held", "worked"]))
+      })
+    )
+  }
+
+  for (const [name, retry] of Object.entries(schedules)) {
+    live(
+      `a job whose schedule ${name} is dead after its failure, and holds nobody up`,
+      Effect.gen(function*() {
+        const Retried = Jobs.make("work", { data: Data, retry })
+        yield* transact(Retried.add("one", data(1)))
+        yield* transact(Retried.add("two", data(2)))
+        const done = yield* Deferred.make<void>()
+        yield* opened(
+          Retried.workerLayer((job) =>
+            job.id === "one" ? Effect.fail("no") : Deferred.succeed(done, undefined).pipe(Effect.asVoid)
+          )
+        )
+        yield* Deferred.await(done)
+        const subscription = yield* Retried.subscribe("one")
+        yield* Jobs.wait(subscription, { state: "dead" })
+        const { jobs } = yield* transact(Retried.list({ state: "dead" }))
+        assert.include(jobs[0]!.error, "no")
+      })
+    )
+  }
+
+  live(
+    "looking at a running job is no sign of life of its holder",
+    Effect.gen(function*() {
+      const Hasty = Jobs.make("hasty", { data: Data, timeout: SHORT })
+      yield* transact(Hasty.add("one", data(1)))
+      const job = Option.getOrThrow(yield* Hasty.accept())
+      const looks = Effect.all([Hasty.getState("one"), Hasty.getData("one"), Hasty.isResubmitted(job)])
+      yield* Effect.repeat(Effect.andThen(Effect.yieldNow, transact(looks)), {
+        until: ([state]) => state === "pending"
+      })
+    })
+  )
+
+  live(
+    "a key leaves nothing behind when its last job is gone",
+    Effect.gen(function*() {
+      const Keyed = Jobs.make("work", { data: Data, maxRunningPerKey: 2 })
+      const round = Effect.fnUntraced(function*(key: string) {
+        for (const id of [1, 2, 3]) yield* transact(Keyed.add(id, data(1), { key }))
+        const first = Option.getOrThrow(yield* Keyed.accept())
+        const second = Option.getOrThrow(yield* Keyed.accept())
+        assert.isUndefined(yield* acceptNow(Keyed))
+        yield* transact(Effect.andThen(Keyed.finish(first), Keyed.finish(second)))
+        const third = Option.getOrThrow(yield* Keyed.accept())
+        yield* transact(Keyed.finish(third))
+        for (const id of [1, 2, 3]) yield* transact(Keyed.remove(id))
+      })
+      yield* round("first")
+      const rows = (yield* allKeys).length
+      for (const key of ["a", "b", "c"]) yield* round(key)
+      assert.strictEqual((yield* allKeys).length, rows)
+      assert.isFalse((yield* allKeys).some(({ key }) => Buffer.from(key).includes("held")))
+    })
+  )
+}

@@ -1,0 +1,74 @@
+/** What the suites of jobs share. */
+import { it } from "@effect/vitest"
+import { type Duration, Effect, Exit, Layer, Logger, Option, Schema, Scope } from "effect"
+import { type Backend, type BackendError, type Jobs, Tenant, Transaction, Tuple } from "effect-dgen"
+import { TestClock } from "effect/testing"
+import { processesPrefix } from "../../../src/internal/tenant/layout.ts"
+
+export type BackendLayer = Layer.Layer<Backend.Backend, BackendError.BackendError>
+type Services = Tenant.Tenant | Backend.Backend | Scope.Scope
+
+export const Data = Schema.Struct({ url: Schema.String, done: Schema.Number })
+export const data = (done: number) => ({ url: "a.png", done })
+
+/** Short enough to wait for, long enough for heartbeats on a busy machine. */
+export const SHORT = "300 millis"
+
+let paths = 0
+const quiet = Logger.layer([])
+
+/** Tests in a tenant of their own. */
+export const harness = (backend: BackendLayer) => {
+  const run = (test: Effect.Effect<void, unknown, Services>) =>
+    test.pipe(
+      Effect.scoped,
+      Effect.provide(Tenant.layer(["jobs", String(++paths)]).pipe(Layer.provideMerge(backend))),
+      Effect.provide(quiet)
+    )
+  return {
+    live: (title: string, test: Effect.Effect<void, unknown, Services>, timeoutMillis?: number) =>
+      it.live(title, () => run(test), timeoutMillis),
+    /** With a clock that the test sets; it is at `startMillis` before anything is built that could wake up until then. */
+    timed: (title: string, startMillis: number, test: Effect.Effect<void, unknown, Services>) =>
+      it.effect(title, () => Effect.andThen(TestClock.setTime(startMillis), run(test)))
+  }
+}
+
+export type Harness = ReturnType<typeof harness>
+
+/** Lets all fibers go on until they wait for the clock of the test. */
+export const settle = Effect.repeat(Effect.yieldNow, { times: 50 })
+
+export const pass = (duration: Duration.Input) => Effect.andThen(TestClock.adjust(duration), settle)
+
+/** Runs an effect as another process would: in a tenant layer of its own on the same path. */
+export const elsewhere = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.flatMap(Tenant.Tenant, ({ path }) => Effect.provide(effect, Layer.fresh(Tenant.layer(path))))
+
+/** Builds a layer in a scope of its own: succeeds with what closes it. */
+export const opened = <E, R>(layer: Layer.Layer<never, E, R>) =>
+  Effect.gen(function*() {
+    const scope = yield* Effect.scope
+    const own = yield* Scope.fork(scope)
+    yield* Layer.buildWithScope(layer, own)
+    return Scope.close(own, Exit.void)
+  })
+
+/** Every row of the tenant but what processes keep for themselves, such as the slots of their transactions. */
+export const allKeys = Tenant.transact(
+  Effect.flatMap(Transaction.Transaction, (state) => {
+    const processes = Buffer.from(processesPrefix(state.prefix))
+    return Effect.map(
+      state.getRange(state.prefix, Tuple.strinc(state.prefix)),
+      (rows) => rows.filter((row) => !processes.equals(row.key.subarray(0, processes.length)))
+    )
+  })
+)
+
+/** A job that somebody else would have to add first. */
+export const acceptNow = <A>(type: Jobs.JobType<A>) => Effect.map(type.accept({ timeout: 0 }), Option.getOrUndefined)
+
+/** A program without types. */
+export const untyped = (
+  value: object
+): Record<string, (...args: ReadonlyArray<unknown>) => Effect.Effect<any, any, any>> => value as any

@@ -1,0 +1,39 @@
+/** All that servers must do on every backend: another backend's tests run this one function. */
+import { actionsSuite } from "./actions.ts"
+import { callsSuite } from "./calls.ts"
+import { changesSuite } from "./changes.ts"
+import { deadLettersSuite } from "./deadLetters.ts"
+import { failuresSuite } from "./failures.ts"
+import { hostileSuite } from "./hostile.ts"
+import { lifeSuite } from "./life.ts"
+import { lockBoundsSuite } from "./lockBounds.ts"
+import { lockLossesSuite } from "./lockLosses.ts"
+import { locksSuite } from "./locks.ts"
+import { optionsSuite } from "./options.ts"
+import { orderSuite } from "./order.ts"
+import { puritySuite } from "./purity.ts"
+import { queueSuite } from "./queue.ts"
+import { stateSuite } from "./state.ts"
+import { storesSuite } from "./stores.ts"
+import type { Store } from "./support.ts"
+import { takeBackSuite } from "./takeBack.ts"
+
+export const allServer = (name: string, backend: Store): void => {
+  actionsSuite(name, backend)
+  callsSuite(name, backend)
+  locksSuite(name, backend)
+  lockBoundsSuite(name, backend)
+  lockLossesSuite(name, backend)
+  failuresSuite(name, backend)
+  deadLettersSuite(name, backend)
+  puritySuite(name, backend)
+  optionsSuite(name, backend)
+  lifeSuite(name, backend)
+  stateSuite(name, backend)
+  orderSuite(name, backend)
+  takeBackSuite(name, backend)
+  changesSuite(name, backend)
+  hostileSuite(name, backend)
+  storesSuite(name, backend)
+  queueSuite(name, backend)
+}
