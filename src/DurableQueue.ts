@@ -54,7 +54,7 @@ export interface Item {
 }
 
 /**
- * A message that was taken off the queue because handling it failed too often (source document, section 5): its tag and
+ * A message that was taken off the queue because handling it failed too often: its tag and
  * payload (as plain data; `undefined` when the bytes cannot be read), how often it was tried, when it died, and why.
  *
  * @since 0.1.0

@@ -2,7 +2,7 @@
  * How a server's state lies in the store. A codec reads and writes one value under a prefix, as part of a transaction,
  * and an update writes only what changed.
  *
- * The schema of a state says how it is split (source document, section 4.5):
+ * The schema of a state says how it is split:
  *
  * - *assigns*: a `Struct`, a `Class`, or a `Record` with string keys. A key an entry.
  * - *components*: an array of structs (or classes, or unions of them) with a string `id`. A key an item, and one for its

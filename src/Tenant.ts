@@ -85,8 +85,7 @@ const checkPath = (operation: string, path: ReadonlyArray<string>): Effect.Effec
 
 /**
  * The tenant of a directory path, made when it does not exist: one or more non-empty strings. Requires a `Backend`.
- * Fails with `BackendError`: `InvalidArgument` when the path cannot be used, or what the store fails with (source
- * document, section 3).
+ * Fails with `BackendError`: `InvalidArgument` when the path cannot be used, or what the store fails with.
  *
  * Layers of one path on one store share its keys; two paths share none, also where one begins with the other. When the
  * layer's scope closes, its calls that wait fail with `ServerStopped`.
