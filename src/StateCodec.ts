@@ -32,7 +32,7 @@ import * as Effect from "effect/Effect"
 import type * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { codecOf } from "./internal/data/codec.ts"
+import { strictCodecOf } from "./internal/data/codec.ts"
 import { Refused } from "./internal/data/problem.ts"
 import { type Form, formOf } from "./internal/state/form.ts"
 import { merge } from "./internal/state/merge.ts"
@@ -125,7 +125,7 @@ export const make = <A, I>(schema: Schema.Codec<A, I, never, never>): StateCodec
 
 const compile = <A, I>(schema: Schema.Codec<A, I, never, never>): StateCodec<A> => {
   const plan = planOf(schema)
-  const whole = codecOf(schema)
+  const whole = strictCodecOf(schema)
   return {
     read: (prefix) =>
       Effect.flatMap(Transaction, (state) => {

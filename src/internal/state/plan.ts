@@ -14,7 +14,7 @@
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
-import { type Codec, codecOf, problemOf, textOfThrown } from "../data/codec.ts"
+import { type Codec, problemOf, strictCodecOf, textOfThrown } from "../data/codec.ts"
 import { type Path, Refused } from "../data/problem.ts"
 import { withoutDefault } from "./defaults.ts"
 import { type Shape, shapeOf } from "./unknown.ts"
@@ -147,7 +147,7 @@ const term = (ast: SchemaAST.AST): TermPlan => {
     kind: "term",
     shape: shapeOf(schema),
     get codec() {
-      return codecOf(schema)
+      return strictCodecOf(schema)
     }
   }
 }
@@ -182,12 +182,12 @@ const assigns = (ast: SchemaAST.AST, place: Place, forced: boolean): AssignsPlan
     return [name, {
       // what an index says of a named field too is checked where the field is a term
       plan: indexes.length > 0 ? term(field.type) : planAst(field.type, below(place, ast, name, false)),
-      codec: codecOf(schemaOf(new SchemaAST.Objects([field], indexes)))
+      codec: strictCodecOf(schemaOf(new SchemaAST.Objects([field], indexes)))
     }]
   }))
   const rest = indexes.length === 0 ? undefined : {
     plan: indexes.length > 1 ? term(indexes[0]!.type) : planAst(indexes[0]!.type, below(place, ast, "*", true)),
-    codec: codecOf(schemaOf(new SchemaAST.Objects([], indexes)))
+    codec: strictCodecOf(schemaOf(new SchemaAST.Objects([], indexes)))
   }
   return {
     kind: "assigns",
@@ -206,7 +206,7 @@ const keyCheck = (indexes: ReadonlyArray<SchemaAST.IndexSignature>): AssignsPlan
     [],
     indexes.map(({ parameter }) => new SchemaAST.IndexSignature(parameter, SchemaAST.unknown))
   )
-  const codec = codecOf(schemaOf(keys))
+  const codec = strictCodecOf(schemaOf(keys))
   return (key, path) => void encode(codec, { [key]: null }, path)
 }
 
@@ -216,7 +216,7 @@ const ofStruct = (struct: SchemaAST.Objects): Pick<AssignsPlan, "open" | "close"
   return {
     open: (value, path) => {
       if (typeof value !== "object" || value === null || Array.isArray(value)) {
-        throw refusal(codecOf(whole), value, path)
+        throw refusal(strictCodecOf(whole), value, path)
       }
       check(value, path)
       return value as Record<string, unknown>
@@ -262,7 +262,7 @@ const ofClass = (ast: SchemaAST.Declaration, struct: SchemaAST.Objects): Pick<As
 /** Runs checks of a whole on a value whose parts are known to be good. */
 const checkOf = (checks: SchemaAST.Checks | undefined): (value: unknown, path: Path) => void => {
   if (checks === undefined) return () => {}
-  const codec = codecOf(schemaOf(new SchemaAST.Any(undefined, checks)))
+  const codec = strictCodecOf(schemaOf(new SchemaAST.Any(undefined, checks)))
   return (value, path) => void decode(codec, value, path)
 }
 
@@ -290,7 +290,7 @@ const components = (ast: SchemaAST.AST, place: Place): ComponentsPlan | undefine
     kind: "components",
     shape: shapeOf(whole),
     get codec() {
-      return codecOf(whole)
+      return strictCodecOf(whole)
     },
     item: planAst(item, below(place, ast, "*", true)),
     least: ast.elements.length,
