@@ -17,6 +17,7 @@ import * as SchemaAST from "effect/SchemaAST"
 import { type Codec, codecOf, problemOf, textOfThrown } from "../data/codec.ts"
 import { type Path, Refused } from "../data/problem.ts"
 import { withoutDefault } from "./defaults.ts"
+import { type Shape, shapeOf } from "./unknown.ts"
 
 /** The annotation that overrides what becomes of a schema. */
 export const ANNOTATION = "effect-dgen/StateCodec"
@@ -33,6 +34,8 @@ const SUSPENDED_LIMIT = 2
 /** Kept whole. */
 export interface TermPlan {
   readonly kind: "term"
+  /** What the schema knows of the value as plain data. */
+  readonly shape: Shape
   readonly codec: Codec
 }
 
@@ -45,6 +48,7 @@ export interface Entry {
 /** A key an entry. */
 export interface AssignsPlan {
   readonly kind: "assigns"
+  readonly shape: Shape
   /** The fields that the schema names, in its order. */
   readonly fields: ReadonlyMap<string, Entry>
   /** How other keys are written, if there may be any. */
@@ -61,6 +65,7 @@ export interface AssignsPlan {
 /** A key an item. */
 export interface ComponentsPlan {
   readonly kind: "components"
+  readonly shape: Shape
   readonly codec: Codec
   readonly item: Plan
   readonly least: number
@@ -140,6 +145,7 @@ const term = (ast: SchemaAST.AST): TermPlan => {
   const schema = schemaOf(ast)
   return {
     kind: "term",
+    shape: shapeOf(schema),
     get codec() {
       return codecOf(schema)
     }
@@ -185,6 +191,7 @@ const assigns = (ast: SchemaAST.AST, place: Place, forced: boolean): AssignsPlan
   }
   return {
     kind: "assigns",
+    shape: shapeOf(schemaOf(ast)),
     fields,
     rest,
     checkKey: rest === undefined ? undefined : keyCheck(indexes),
@@ -281,6 +288,7 @@ const components = (ast: SchemaAST.AST, place: Place): ComponentsPlan | undefine
   const whole = schemaOf(ast)
   return {
     kind: "components",
+    shape: shapeOf(whole),
     get codec() {
       return codecOf(whole)
     },
