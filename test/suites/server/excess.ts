@@ -62,7 +62,10 @@ export const excessSuite = (name: string, backend: Store) => {
           yield* server.priorityCast("Put", sent)
           yield* server.info("Tell", sent)
           yield* until(server.queueLength, (length) => length === 0)
-          assert.deepStrictEqual((yield* server.state)?.seen.map((text) => JSON.parse(text)), Array(9).fill(taken))
+          assert.deepStrictEqual(
+            (yield* server.state)?.seen.map((text) => JSON.parse(text)),
+            Array.from({ length: 9 }, () => taken)
+          )
           const error = yield* Effect.flip(server.call("Refuse"))
           assert.deepStrictEqual(error._tag === "Refused" ? { ...error.at } : error, { x: 1 })
         })
