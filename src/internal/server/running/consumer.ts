@@ -66,7 +66,7 @@ const turn = (
   return Effect.flatMap(traced(run, "DgenServer.consume", () => ({ attributes })), (batch) => {
     switch (batch._tag) {
       case "Idle":
-        return Effect.succeed(batch)
+        return Effect.as(steppedBack(server, pace, batch), batch)
       case "Again":
         return Effect.as(batch.died === undefined ? Effect.void : afterDeath(server, batch.died), undefined)
       case "Gone":
@@ -77,6 +77,16 @@ const turn = (
         return Effect.as(afterBatch(server, batch), undefined)
     }
   })
+}
+
+/** Says once why the consumer leaves its first message alone. */
+const steppedBack = (server: Server, pace: Pace, { unread }: Idle): Effect.Effect<void> => {
+  const { met } = pace
+  if (unread === undefined || met === undefined || met.told) return Effect.void
+  met.told = true
+  return Effect.logWarning(
+    `${server.definition.name}: this version cannot read "${unread.tag}", and waits for one that can: ${unread.problem}`
+  )
 }
 
 const afterBatch = (
@@ -132,6 +142,7 @@ export const consume = Effect.fnUntraced(function*(server: Server) {
     at: 0,
     measuredMillis: 0,
     logs: HeldLogs.none,
+    met: undefined,
     sightings: new Map()
   }
   const restart = server.options.restart ?? defaultRestart
