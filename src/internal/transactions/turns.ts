@@ -74,6 +74,4 @@ export const isTurnOver = (clock: Clock.Clock): boolean => clock === machineCloc
 export const nextTurn: Effect.Effect<void> = turns.next
 
 /** Lets the event loop go round, if this turn has lasted long enough. */
-export const yieldTurn: Effect.Effect<void> = Clock.clockWith((clock) =>
-  isTurnOver(clock) ? turns.next : Effect.void
-)
+export const yieldTurn: Effect.Effect<void> = Clock.clockWith((clock) => isTurnOver(clock) ? turns.next : Effect.void)

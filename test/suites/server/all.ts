@@ -17,6 +17,7 @@ import { stateSuite } from "./state.ts"
 import { storesSuite } from "./stores.ts"
 import type { Store } from "./support.ts"
 import { takeBackSuite } from "./takeBack.ts"
+import { turnsSuite } from "./turns.ts"
 
 export const allServer = (name: string, backend: Store): void => {
   actionsSuite(name, backend)
@@ -36,4 +37,5 @@ export const allServer = (name: string, backend: Store): void => {
   hostileSuite(name, backend)
   storesSuite(name, backend)
   queueSuite(name, backend)
+  turnsSuite(name, backend)
 }
