@@ -19,6 +19,7 @@ import { show } from "../../data/show.ts"
 import * as Envelopes from "../../queue/envelope.ts"
 import * as Queue from "../../queue/queue.ts"
 import type { TransactionState } from "../../transactions/state.ts"
+import { yieldTurn } from "../../transactions/turns.ts"
 import { type Armed, signalKey, watchKey } from "../../transactions/watching.ts"
 import type { ActionRequest } from "../definition/model.ts"
 import { answerOf, Crash, handle, type Handled, type Incoming, type Unread } from "../handling/handlers.ts"
@@ -176,6 +177,7 @@ const runItems = Effect.fnUntraced(function*(
   let last: { readonly handled: Handled; readonly item: Queue.Item; readonly input: Acquired["input"] } | undefined
   for (const [index, item] of items.entries()) {
     pace.at = index
+    if (index > 0) yield* yieldTurn
     const envelope = envelopeOf(index)
     const message = isMisdirected(server, envelope) ? undefined : read(server, item, envelope)
     if (message === undefined || Result.isFailure(message) && message.failure.isForeign) {
