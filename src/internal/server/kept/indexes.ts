@@ -30,6 +30,9 @@ export const BELLS = 16
 /** A definition's name stands in the keys of its servers, beside their tuids. */
 export const NAME_LIMIT_BYTES = 256
 
+/** Whether servers of a name are listed: with a longer one, their places would not fit keys. */
+export const isListed = (name: string): boolean => Buffer.byteLength(name) <= NAME_LIMIT_BYTES
+
 /** The indexes of one definition. */
 export class IndexKeys {
   readonly list: Uint8Array
@@ -43,10 +46,6 @@ export class IndexKeys {
     this.work = Tuple.pack(["work"], prefix)
     this.bells = Tuple.pack(["bell"], prefix)
     this.wakes = Tuple.pack(["wake"], prefix)
-  }
-
-  listed(tuid: Tuple.Tuple): Uint8Array {
-    return Tuple.pack([tuid], this.list)
   }
 
   bell(bell: number): Uint8Array {
@@ -83,6 +82,7 @@ export class Place {
   readonly packed: Uint8Array
   readonly bell: number
   readonly entry: Uint8Array
+  readonly listed: Uint8Array
 
   constructor(indexes: IndexKeys, name: string, tuid: Tuple.Tuple) {
     this.indexes = indexes
@@ -91,6 +91,7 @@ export class Place {
     this.packed = Tuple.pack(tuid)
     this.bell = bellOf(this.packed)
     this.entry = Tuple.pack([tuid], indexes.entries(this.bell))
+    this.listed = Tuple.pack([tuid], indexes.list)
   }
 }
 

@@ -15,6 +15,7 @@ import * as Tuple from "../../../Tuple.ts"
 import { transact } from "../../transactions/loop.ts"
 import { signalKey } from "../../transactions/watching.ts"
 import { gone, type Server } from "../handling/server.ts"
+import { isListed } from "../kept/indexes.ts"
 import * as Answers from "../sending/answerCodec.ts"
 import { sendAnswer } from "../sending/answering.ts"
 
@@ -39,6 +40,7 @@ const pass = (server: Server): Effect.Effect<boolean, never, Transaction> =>
       }
       if (rows.length >= PASS_LIMIT) return false
       state.clearRange(keys.prefix, Tuple.strinc(keys.prefix))
+      if (isListed(server.definition.name)) state.clear(keys.place.listed)
       for (const key of [keys.head, keys.push]) signalKey(server.tenant, state, key)
       return true
     })

@@ -61,6 +61,7 @@ import {
   Unreadable
 } from "../handling/server.ts"
 import type { Head, Lock } from "../kept/head.ts"
+import { giveWork } from "../kept/indexes.ts"
 import { headOf, writeHead } from "../kept/state.ts"
 import { afterDeath, isOfMessage } from "../mending/failures.ts"
 import { type Died, forget, keep, requeue } from "../mending/requeue.ts"
@@ -97,6 +98,8 @@ export const acquire = (
   const token = state.operationId.slice(0, 20)
   if (queued !== undefined) keep(state, server.keys, token, withId(queued.message, input.id))
   const { kind, tag } = input.message
+  // its entry stays while it is locked: whoever takes the server over sees the lock, and breaks it in time
+  if (server.definition.hosted) giveWork(state, server.keys.place)
   return { token, millis: state.timeMillis, tag, kind, attempts: queued?.attempts }
 }
 
@@ -275,6 +278,7 @@ const finishBody = Effect.fnUntraced(function*(
 /** Ends a lock whose message has to be handled anew, and not by its own fault: no attempt is counted. */
 const letGo = (server: Server, state: TransactionState, { lock }: Acquired, head: Head) => {
   signalKey(server.tenant, state, server.keys.head)
+  server.keys.ring(state)
   writeHead(state, server.keys, { ...head, lock: undefined })
   const { attempts, token } = lock
   return Effect.map(
@@ -286,6 +290,7 @@ const letGo = (server: Server, state: TransactionState, { lock }: Acquired, head
 /** Writes the state, and the head without the lock; wakes those of this process who wait. */
 const unlock = (server: Server, state: TransactionState, loaded: Loaded, value: unknown, change: HeadChange = {}) => {
   signalKey(server.tenant, state, server.keys.head)
+  server.keys.ring(state)
   return save(server, state, loaded, value, { lock: undefined, ...change })
 }
 
