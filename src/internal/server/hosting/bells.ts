@@ -159,11 +159,14 @@ export class Bells {
   get #signalled(): Effect.Effect<void> {
     const { indexes, tenant } = this.#host
     return Effect.callback<void>((resume) => {
-      const stops = Array.from({ length: BELLS }, (_, bell) =>
-        tenant.backend.signals.listen(Keys.toText(indexes.bell(bell)), () => {
-          for (const stop of stops) stop()
-          resume(Effect.void)
-        }))
+      const stops = Array.from(
+        { length: BELLS },
+        (_, bell) =>
+          tenant.backend.signals.listen(Keys.toText(indexes.bell(bell)), () => {
+            for (const stop of stops) stop()
+            resume(Effect.void)
+          })
+      )
       return Effect.sync(() => {
         for (const stop of stops) stop()
       })
@@ -205,8 +208,10 @@ export class Bells {
     const { indexes, tenant } = this.#host
     const body = Effect.flatMap(Transaction, (state) => {
       const { begin, end } = Tuple.range([], indexes.wakes)
-      return Effect.flatMap(state.getRange(begin, end, { limit: WAKES_ROWS, snapshot: true }), (rows) =>
-        this.#host.due(rows.map((row) => row.key).filter((key) => dueOf(key, indexes) <= state.timeMillis)))
+      return Effect.flatMap(
+        state.getRange(begin, end, { limit: WAKES_ROWS, snapshot: true }),
+        (rows) => this.#host.due(rows.map((row) => row.key).filter((key) => dueOf(key, indexes) <= state.timeMillis))
+      )
     })
     return transact(tenant, body)
   }

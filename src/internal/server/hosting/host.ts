@@ -172,7 +172,7 @@ export class Host implements LocalHost {
   /** The hosts of the definition are others: so is the share of this one. */
   #shareChanged(): void {
     for (const known of this.#resting.values()) {
-      if (!this.#life.isMine(this.#name, Tuple.pack(known.tuid))) this.#forget(known)
+      if (!this.#isInUse(known) && !this.#life.isMine(this.#name, Tuple.pack(known.tuid))) this.#forget(known)
     }
     this.#bells.lookAgain()
   }
@@ -375,7 +375,7 @@ export class Host implements LocalHost {
   /** A server has nothing to do: its state stays for a while (6). */
   #rest(known: Known): void {
     known.status = "resting"
-    if (known.resident === undefined || this.#parts.options.maxResident === 0) return this.#forget(known)
+    if (known.resident === undefined) return this.#forget(known)
     const clock = Effect.runSyncWith(this.#parts.context)(Clock.Clock)
     known.resident.usedMillis = Number(clock.monotonicTimeNanosUnsafe() / 1_000_000n)
     this.#resting.delete(known.text)
@@ -383,17 +383,17 @@ export class Host implements LocalHost {
     this.#rests.openUnsafe()
     for (const oldest of this.#resting.values()) {
       if (this.#resting.size <= this.#parts.options.maxResident) break
-      this.#forget(oldest)
+      if (!this.#isInUse(oldest)) this.#forget(oldest)
     }
   }
 
-  /** Keeps nothing of a server at rest, unless something of it is under way. */
+  #isInUse({ holds, resident }: Known): boolean {
+    return holds > 0 || resident?.server.inFlight.isIdle === false
+  }
+
+  /** Keeps nothing of a server at rest. */
   #forget(known: Known): void {
     this.#resting.delete(known.text)
-    if (known.status !== "resting") return
-    // it is let go when that has ended
-    if (known.holds > 0) return
-    if (known.resident?.server.inFlight.isIdle === false) return this.#rest(known)
     this.#known.delete(known.text)
     if (known.resident !== undefined) stop(known.resident.server, "its state is kept no longer")
   }
@@ -406,6 +406,7 @@ export class Host implements LocalHost {
       const now = Number((yield* Clock.monotonicTimeNanos) / 1_000_000n)
       let waitMillis = idleTimeToLiveMillis
       for (const known of this.#resting.values()) {
+        if (this.#isInUse(known)) known.resident!.usedMillis = now
         const left = known.resident!.usedMillis + idleTimeToLiveMillis - now
         if (left > 0) {
           waitMillis = left

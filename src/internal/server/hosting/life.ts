@@ -158,7 +158,8 @@ export class Life {
         const before = this.#present()
         const seen = new Set<string>()
         for (const { key, value } of rows) {
-          const instance = Result.getOrElse(Tuple.unpackResult(key, rowsPrefix(this.#tenant.prefix).length), () => [])[0]
+          const instance =
+            Result.getOrElse(Tuple.unpackResult(key, rowsPrefix(this.#tenant.prefix).length), () => [])[0]
           const row = rowOf(value)
           if (!(instance instanceof Uint8Array) || instance.length !== INSTANCE_BYTES || row === undefined) continue
           const layer = Keys.toText(instance)

@@ -9,11 +9,13 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Scope from "effect/Scope"
+import type { BackendError } from "../../../BackendError.ts"
 import { Tenant } from "../../../Tenant.ts"
 import * as Tuple from "../../../Tuple.ts"
 import { LocalHostsOf } from "../../tenant/hosts.ts"
 import { DefinitionMismatch, InvalidOption, ServerStopped } from "../definition/errors.ts"
 import type { Behaviour, Client, Effects, HostOptions, Running } from "../definition/model.ts"
+import { remove } from "../mending/kill.ts"
 import * as Handles from "../running/handle.ts"
 import { register } from "../running/start.ts"
 import * as Clients from "../sending/client.ts"
@@ -29,7 +31,11 @@ export const host = Effect.fnUntraced(function*(behaviour: Behaviour, effects: E
   if (!definition.hosted) return yield* refused(name, "hosted", "must be true in the definition of servers with a host")
   const locks = [...definition.messages.values()].some((message) => message.locks)
   if (locks && options.lockTimeoutMillis === Infinity) {
-    return yield* refused(name, "lockTimeout", "must be set: some messages lock, and a host that dies must lose its locks")
+    return yield* refused(
+      name,
+      "lockTimeout",
+      "must be set: some messages lock, and a host that dies must lose its locks"
+    )
   }
   const tenant = yield* Tenant
   const hosts = Context.get(tenant.services, LocalHostsOf)!
@@ -47,12 +53,14 @@ export const host = Effect.fnUntraced(function*(behaviour: Behaviour, effects: E
 })
 
 /** What a client of a hosted server can do in the process that hosts it. */
-export type HostedClient = Client & Pick<Running, "tuid" | "priorityCall" | "priorityCast" | "info">
+type HostedClient = Client & Pick<Running, "tuid" | "priorityCall" | "priorityCast" | "info"> & {
+  readonly kill: Effect.Effect<void, BackendError>
+}
 
 /** A client that goes past the queue, for as long as the host is there (2). */
 export const hosted = Effect.fnUntraced(function*(made: Host, tuid: Tuple.Tuple) {
   const { definition, tenant } = made
-  yield* Clients.keysOf(definition, tenant, tuid)
+  const keys = yield* Clients.keysOf(definition, tenant, tuid)
   const client = yield* Effect.provideService(Clients.client(definition, tuid), Tenant, tenant)
   const stopped = new ServerStopped({ server: definition.name, reason: "the host's scope closed" })
   const past = <A extends ReadonlyArray<any>, B>(
@@ -67,6 +75,7 @@ export const hosted = Effect.fnUntraced(function*(made: Host, tuid: Tuple.Tuple)
   return {
     ...client,
     tuid,
+    kill: remove({ definition, tenant, keys }),
     call: past((running) => running.call),
     priorityCall: past((running) => running.priorityCall),
     priorityCast: past((running) => running.priorityCast),

@@ -23,15 +23,13 @@ import { LocalHostsOf } from "../../tenant/hosts.ts"
 import { libraryPrefix } from "../../tenant/layout.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { signalKey } from "../../transactions/watching.ts"
+import { HOSTED_NAME_LIMIT_BYTES } from "../definition/definition.ts"
 
 /** Bells of a definition: a host reads all of them with one range, and a foreign ring leads it to a part of the entries. */
 export const BELLS = 16
 
-/** A definition's name stands in the keys of its servers, beside their tuids. */
-export const NAME_LIMIT_BYTES = 256
-
 /** Whether servers of a name are listed: with a longer one, their places would not fit keys. */
-export const isListed = (name: string): boolean => Buffer.byteLength(name) <= NAME_LIMIT_BYTES
+export const isListed = (name: string): boolean => Buffer.byteLength(name) <= HOSTED_NAME_LIMIT_BYTES
 
 /** The indexes of one definition. */
 export class IndexKeys {

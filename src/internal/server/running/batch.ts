@@ -31,6 +31,7 @@ import { takeWork } from "../kept/indexes.ts"
 import { headOf, writeHead } from "../kept/state.ts"
 import type { Died } from "../mending/requeue.ts"
 import { answerCaller } from "../sending/answering.ts"
+import { runsFor } from "../sending/messages.ts"
 import { acquire, type Acquired, requeueFenced } from "./locked.ts"
 
 /** More broken locks than this wait for their holders at no time: the oldest message is put back at once. */
@@ -176,6 +177,7 @@ const runItems = Effect.fnUntraced(function*(
 ): Effect.fn.Return<Batch, Crash | Unreadable, Transaction> {
   const logs = yield* holdLogs
   const runner = yield* PureRunner.make(server.definition.name, state, logs)
+  runsFor(state, server.definition, server.tuid)
   pace.seen = items
   pace.logs = logs
   const loaded = head === undefined

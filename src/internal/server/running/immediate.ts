@@ -44,6 +44,7 @@ import { afterDeath, buryDirect, isOfMessage } from "../mending/failures.ts"
 import * as Answers from "../sending/answerCodec.ts"
 import { inlineAnswer, markWaiting, openInline } from "../sending/answering.ts"
 import { exists, forget } from "../sending/client.ts"
+import { runsFor } from "../sending/messages.ts"
 import { acquire, type Acquired, runLocked } from "./locked.ts"
 
 /** A message without the id that its transaction gives it; `data` is its payload as plain data. */
@@ -91,6 +92,7 @@ const body = Effect.fnUntraced(function*(
     : yield* Effect.mapError(load(server, bytes), (error) => new Unreadable(error))
   const isLocked = loaded.head.lock !== undefined
   if (inline && isLocked) return undefined
+  runsFor(state, server.definition, server.tuid)
   openInline(state, direct.caller)
   const input: Incoming = { ...direct, id: Buffer.from(state.operationId.subarray(0, 20)).toString("hex") }
   const handled = yield* handle(server, runner, logs, input, loaded.state, undefined)

@@ -67,6 +67,7 @@ import { afterDeath, isOfMessage } from "../mending/failures.ts"
 import { type Died, forget, keep, requeue } from "../mending/requeue.ts"
 import * as Answers from "../sending/answerCodec.ts"
 import { answerCaller } from "../sending/answering.ts"
+import { runsFor } from "../sending/messages.ts"
 
 /** How often a handler runs for one lock, when others keep changing what it changes. */
 const RUNS_LIMIT = 5
@@ -316,6 +317,7 @@ const outcomeOf = Effect.fnUntraced(function*(
   }
   if (outcome._tag === "Update") {
     const runner = yield* PureRunner.make(server.definition.name, state, logs)
+    runsFor(state, server.definition, server.tuid)
     state.onCommit.push(() => logs.release())
     const callback = Effect.suspend(() => {
       const result = outcome.apply(loaded.state)

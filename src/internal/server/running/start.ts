@@ -27,7 +27,7 @@ import { consume } from "./consumer.ts"
 import * as Handles from "./handle.ts"
 
 export { client } from "../sending/client.ts"
-export { castAllTx } from "../sending/messages.ts"
+export { castAllTx, castSelfTx } from "../sending/messages.ts"
 
 /** A tuid for people to read. */
 const textOf = (tuid: Tuple.Tuple): string =>
