@@ -13,7 +13,7 @@ import type { BackendError } from "../../../BackendError.ts"
 import { Tenant } from "../../../Tenant.ts"
 import * as Tuple from "../../../Tuple.ts"
 import { LocalHostsOf } from "../../tenant/hosts.ts"
-import { DefinitionMismatch, InvalidOption, ServerStopped } from "../definition/errors.ts"
+import { InvalidOption, ServerStopped } from "../definition/errors.ts"
 import type { Behaviour, Client, Effects, HostOptions, Running } from "../definition/model.ts"
 import { remove } from "../mending/kill.ts"
 import * as Handles from "../running/handle.ts"
@@ -41,7 +41,11 @@ export const host = Effect.fnUntraced(function*(behaviour: Behaviour, effects: E
   const hosts = Context.get(tenant.services, LocalHostsOf)!
   yield* register(behaviour, [name], tenant)
   if (hosts.has(name)) {
-    return yield* new DefinitionMismatch({ server: name, stored: "a host that this layer has already", tuid: "[]" })
+    return yield* refused(
+      name,
+      "hostLayer",
+      "has been built for this tenant's layer already: one host a process is enough"
+    )
   }
   const context = yield* Effect.context<never>()
   const parent = yield* Scope.Scope

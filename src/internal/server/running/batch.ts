@@ -100,7 +100,7 @@ export const batchBody = Effect.fnUntraced(function*(
     yield* watchLocks(server, state, pace, head) :
     0
   if (typeof held !== "number") return held
-  if (peeked.length === 0 && server.isHosted) {
+  if (peeked.length === 0 && server.isHosted && held === 0) {
     return { _tag: "Empty", rests: yield* rest(server, state, pace, undefined) }
   }
   if (peeked.length === 0) {
@@ -220,7 +220,8 @@ const runItems = Effect.fnUntraced(function*(
     save(server, state, loaded, current, lock && { lock }, lock !== undefined || isLeftOpen),
     (error) => new Crash("state", Cause.die(error), logs, taken === 1 ? 0 : undefined)
   )
-  const rests = lock === undefined && taken === seen && (yield* rest(server, state, pace, items[taken - 1]))
+  const rests = lock === undefined && (head?.fenced.length ?? 0) === 0 && taken === seen &&
+    (yield* rest(server, state, pace, items[taken - 1]))
   state.onCommit.push(() => {
     for (const outcome of outcomes) record(server, server.metrics.outcome(outcome), 1)
   })
