@@ -52,8 +52,8 @@ export interface Listening {
 export class Bells {
   readonly #host: Listening
   /** What each bell showed, and how often this process rang it since. */
-  readonly #seen: Array<bigint> = new Array(BELLS).fill(-1n)
-  readonly #own: Array<number> = new Array(BELLS).fill(0)
+  readonly #seen: Array<bigint> = Array.from({ length: BELLS }, () => -1n)
+  readonly #own: Array<number> = Array.from({ length: BELLS }, () => 0)
   /** The bells with entries that nobody has looked at, and where the look stopped. */
   readonly #unseen = new Map<number, Uint8Array | undefined>()
   #called: Deferred.Deferred<void> = Deferred.makeUnsafe()
@@ -89,7 +89,7 @@ export class Bells {
       Effect.catchCause(
         Effect.suspend(() => {
           this.#called = Deferred.makeUnsafe()
-          return Effect.andThen(this.#looks, this.#wait)
+          return Effect.andThen(this.#looks(), this.#wait)
         }),
         (cause) =>
           Effect.andThen(
@@ -101,7 +101,7 @@ export class Bells {
   }
 
   /** Looks at the entries of the bells that rang, as long as there is room (2). */
-  get #looks(): Effect.Effect<void, BackendError> {
+  #looks(): Effect.Effect<void, BackendError> {
     return Effect.suspend(() => {
       const next = this.#unseen.entries().next()
       if (next.done === true) return Effect.void
@@ -111,9 +111,9 @@ export class Bells {
       return Effect.flatMap(
         Effect.onError(this.#page(bell, cursor), () => Effect.sync(() => this.#unseen.set(bell, cursor))),
         (rest) => {
-          if (rest === undefined) return this.#looks
+          if (rest === undefined) return this.#looks()
           this.#unseen.set(bell, rest.from)
-          return rest.isFull ? Effect.void : this.#looks
+          return rest.isFull ? Effect.void : this.#looks()
         }
       )
     })
