@@ -161,6 +161,14 @@ export interface Options {
   readonly restart: Schedule.Schedule<unknown, unknown> | undefined
 }
 
+/** Checked options of a host. */
+export interface HostOptions extends Omit<Options, "tuid"> {
+  readonly concurrency: number
+  readonly maxLocked: number
+  readonly maxResident: number
+  readonly idleTimeToLiveMillis: number
+}
+
 /** What the runtime gives back; `DgenServer` types it. Errors are `CallError`s, `BackendError`s and schema errors. */
 export interface Client {
   readonly call: (tag: string, payload: unknown, timeoutMillis: number) => Effect.Effect<unknown, unknown>

@@ -25,7 +25,12 @@ export interface Met {
   readonly millis: number
   /** Whether the log has it. */
   told: boolean
+  pauseMillis: number
 }
+
+/** Between two looks at a message that is left alone; its change is seen at once, where the store can tell of it. */
+const PAUSE_FIRST_MILLIS = 1_000
+const PAUSE_LIMIT_MILLIS = 30_000
 
 /** The message of an item, or why there is none. */
 export const read = (
@@ -52,11 +57,18 @@ export const graceLeft = (
     const { unreadableGraceMillis } = server.options
     const now = Number(nanos / 1_000_000n)
     const name = nameOf(server.keys.items, item)
-    if (seen.met?.name !== name) seen.met = { name, millis: now, told: false }
+    if (seen.met?.name !== name) seen.met = { name, millis: now, told: false, pauseMillis: PAUSE_FIRST_MILLIS }
     const since = item.metMillis ?? state.timeMillis
     const left = unreadableGraceMillis - Math.max(0, state.timeMillis - since, now - seen.met.millis)
     return left <= 0 || item.metMillis !== undefined ? Effect.succeed(left) : Effect.as(Queue.meet(state, item), left)
   })
+
+/** How long to wait before the next look: longer each time. */
+export const pauseOf = ({ met }: { readonly met: Met | undefined }): number => {
+  const { pauseMillis } = met!
+  met!.pauseMillis = Math.min(PAUSE_LIMIT_MILLIS, 2 * pauseMillis)
+  return pauseMillis
+}
 
 /** Makes a dead letter of a message that was sent to another definition (2). */
 export const buryMisdirected = (

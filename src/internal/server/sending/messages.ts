@@ -160,3 +160,22 @@ export const castAllTx = (
           return Queue.done(state)
         }
       )))
+
+const SELF = Symbol("effect-dgen/server/self")
+
+/** Says whose handlers a transaction runs. */
+export const runsFor = (state: TransactionState, definition: Definition, tuid: Tuple.Tuple): void =>
+  state.keep(SELF, { definition, tuid })
+
+/** Casts to the server whose handler runs. */
+export const castSelfTx = (
+  definition: Definition,
+  operation: string,
+  messages: ReadonlyArray<readonly [tag: string, payload?: unknown]>
+): Effect.Effect<void, InvalidPayload | UnknownMessage | PayloadTooLarge, Transaction> =>
+  Effect.flatMap(Transaction, (state) => {
+    const self = state.kept<{ readonly definition: Definition; readonly tuid: Tuple.Tuple }>(SELF)
+    return self?.definition === definition
+      ? castAllTx(definition, self.tuid, operation, messages)
+      : Effect.die(new TypeError(`${definition.name}.${operation}: only a handler of ${definition.name} has a self`))
+  })
