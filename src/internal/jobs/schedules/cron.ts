@@ -18,7 +18,7 @@ import type { Tenant } from "../../../Tenant.ts"
 import { Transaction } from "../../../Transaction.ts"
 import { packValue, unpackValue } from "../../data/codec.ts"
 import { transact } from "../../transactions/loop.ts"
-import { type Hub, hubOf } from "../background/hub.ts"
+import { type Hub, usedHub } from "../background/hub.ts"
 import { type InvalidData, type InvalidId, InvalidOption, type JobTooLarge, render } from "../definition/errors.ts"
 import { isPriority, type Model, optionsOf, PRIORITY_LIMIT, within } from "../definition/model.ts"
 import { add } from "../operations/operations.ts"
@@ -186,7 +186,7 @@ export const cronLayer = (
   input: CronOptions<any>
 ): Layer.Layer<never, InvalidOption, Tenant> =>
   Layer.effectDiscard(Effect.gen(function*() {
-    const hub = yield* hubOf(model)
+    const hub = yield* usedHub(model)
     const options = yield* optionsOf(model, input)
     const plan = yield* Effect.fromResult(planOf(model, name, options))
     yield* Effect.forkScoped(Effect.interruptible(runCron(hub, model, plan)))
