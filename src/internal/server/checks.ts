@@ -20,6 +20,9 @@ const CALL_TIMEOUT_DEFAULT = Duration.seconds(5)
 /** A larger batch would not fit a transaction's five seconds. */
 export const CONSUME_K_LIMIT = 1_000
 
+/** Actions and locked handlers have so long to end with their server: less than supervisors wait before they kill. */
+const GRACE_DEFAULT = Duration.seconds(10)
+
 type Started = Options & { readonly tuid: Tuple.Tuple }
 
 const invalid = (server: string, option: string, problem: string) =>
@@ -40,6 +43,13 @@ export const checkOptions = (server: string, options: Started): Effect.Effect<Mo
   if (!(lockTimeoutMillis > 0)) {
     return invalid(server, "lockTimeout", `must be a duration above zero, not ${show(lockTimeout)}`)
   }
+  const { actionTimeout = Duration.infinity, grace = GRACE_DEFAULT } = options
+  const graceMillis = millisOf(grace)
+  if (!(graceMillis > 0 || isZero(grace))) return invalid(server, "grace", `must be a duration, not ${show(grace)}`)
+  const actionTimeoutMillis = millisOf(actionTimeout)
+  if (!(actionTimeoutMillis > 0)) {
+    return invalid(server, "actionTimeout", `must be a duration above zero, not ${show(actionTimeout)}`)
+  }
   for (const option of ["consume", "reset", "cache"] as const) {
     const value: unknown = options[option]
     if (value !== undefined && typeof value !== "boolean") {
@@ -57,9 +67,18 @@ export const checkOptions = (server: string, options: Started): Effect.Effect<Mo
     cache: options.cache ?? true,
     deadLetterThreshold,
     lockTimeoutMillis,
-    restart: options.restart
+    restart: options.restart,
+    graceMillis,
+    actionTimeoutMillis
   })
 }
+
+/** Whether a duration is nothing: what is less than that, or none at all, becomes nothing on the way. */
+const isZero = (input: Duration.Input): boolean =>
+  typeof input === "string"
+    ? /^0(\.0+)?\s/.test(input)
+    : Duration.isDuration(input) || Number(input) === 0 && typeof input !== "boolean" ||
+      Predicate.isObject(input) && Object.values(input).length > 0 && Object.values(input).every((part) => part === 0)
 
 /** A duration in milliseconds; `NaN` for what is none. */
 const millisOf = (input: Duration.Input): number => {

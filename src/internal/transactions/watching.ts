@@ -51,7 +51,12 @@ export const watchKey = (state: TransactionState, key: Uint8Array): Armed => {
     onCancel: undefined as (() => void) | undefined
   }
   state.watch(request)
-  return { key, deferred, cancel: () => request.onCancel?.() }
+  const cancel = () => {
+    const { onCancel } = request
+    request.onCancel = undefined
+    onCancel?.()
+  }
+  return { key, deferred, cancel }
 }
 
 /** A watch as users await it. */

@@ -57,7 +57,12 @@ export type PriorityError =
  * @since 0.1.0
  * @category errors
  */
-export type CallError = PriorityError | Errors.CallTimeout | Errors.DeadLettered | Errors.InvalidOption
+export type CallError =
+  | PriorityError
+  | Errors.CallTimeout
+  | Errors.DeadLettered
+  | Errors.InvalidOption
+  | Errors.WouldDeadlock
 
 /**
  * What a start can fail with besides its `init`'s error. Nothing was written then.
@@ -99,6 +104,16 @@ export interface Options {
   readonly cache?: boolean | undefined
   /** When the consumer comes back after a crash; it starts over after a commit. Default: exponential, 30 s at most. */
   readonly restart?: Schedule.Schedule<unknown, unknown> | undefined
+  /**
+   * How long actions and locked handlers that run may go on when the server's scope closes, or the handle is stopped, all
+   * together. Then they are interrupted, and messages under the lock are queued again. Default: 10 seconds.
+   */
+  readonly grace?: Duration.Input | undefined
+  /**
+   * How long one action, or the handler of one dead letter, may take; then it is interrupted, and counts as crashed.
+   * Default: `Infinity`; one that has run for 30 seconds is warned about.
+   */
+  readonly actionTimeout?: Duration.Input | undefined
 }
 
 /**

@@ -155,6 +155,9 @@ export interface Options {
   /** `Infinity` when locks are never broken. */
   readonly lockTimeoutMillis: number
   readonly restart: Schedule.Schedule<unknown, unknown> | undefined
+  readonly graceMillis: number
+  /** `Infinity` when actions may take as long as they like. */
+  readonly actionTimeoutMillis: number
 }
 
 /** What the runtime gives back; `DgenServer` types it. Errors are `CallError`s, `BackendError`s and schema errors. */

@@ -8,9 +8,10 @@
  *    whose commit failed is never met again (rule R17).
  * 2. `inline` has one permit: inline calls of this process go one after another, each from the moment it reads until
  *    later ones read what it wrote.
- * 3. `ended` is done once; from then on no message is taken and no call of this handle waits.
+ * 3. `ended` is done once; from then on no message is taken and no call of this handle waits. `expired` is done when the
+ *    grace period after that is over: then nothing of a user's goes on (`running/closing.ts`).
  */
-import * as Context from "effect/Context"
+import type * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -47,6 +48,9 @@ export interface Server {
   readonly inline: Semaphore.Semaphore
   readonly metrics: ServerMetrics
   readonly ended: Deferred.Deferred<End>
+  readonly expired: Deferred.Deferred<void>
+  /** Whether the grace period has begun. */
+  isClosing: boolean
   cache: Saved | undefined
 }
 
@@ -57,8 +61,8 @@ export interface End {
 }
 
 /**
- * The messages of a handle that run past the queue. The scope waits for them itself: a fiber belongs to a scope only
- * when its first step has returned, and that step can be what closes the scope.
+ * What runs of a handle: its consumer, and messages past the queue. The scope waits for them itself, because it waits for
+ * a bounded time, and a fiber belongs to a scope only when its first step has returned, which can be what closes it.
  */
 class InFlight {
   #count = 0
@@ -78,19 +82,26 @@ class InFlight {
   }
 }
 
-/** Within what a server runs: that server. Its end does not wait for what asks for it. */
-export const RunsIn = Context.Reference<Server | undefined>("effect-dgen/server/RunsIn", {
-  defaultValue: () => undefined
-})
+/** A server's name and tuid, for log lines. */
+export const nameOf = ({ definition, tuid }: Pick<Server, "definition" | "tuid">): string =>
+  `${definition.name} ${tuidText(tuid)}`
+
+/** A tuid for people to read. */
+export const tuidText = (tuid: Tuple.Tuple): string =>
+  JSON.stringify(tuid, (_, value) => typeof value === "bigint" ? String(value) : value)
 
 /** A server from its parts. */
-export const make = (parts: Omit<Server, "codec" | "inFlight" | "inline" | "metrics" | "ended" | "cache">): Server => ({
+export const make = (
+  parts: Omit<Server, "codec" | "inFlight" | "inline" | "metrics" | "ended" | "expired" | "isClosing" | "cache">
+): Server => ({
   ...parts,
   codec: StateCodec.make(parts.definition.state),
   inFlight: new InFlight(),
   inline: Semaphore.makeUnsafe(1),
   metrics: metricsOf(parts.definition.name),
   ended: Deferred.makeUnsafe<End>(),
+  expired: Deferred.makeUnsafe<void>(),
+  isClosing: false,
   cache: undefined
 })
 

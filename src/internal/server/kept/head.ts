@@ -1,6 +1,6 @@
 /**
- * The head of a server: the version of its state, its lock, and the messages of locks that were broken. One small key,
- * so that a batch learns all of it with one read (rule R17).
+ * The head of a server: the version of its state, its lock, and the messages of locks that an earlier version broke. One
+ * small key, so that a batch learns all of it with one read (rule R17).
  *
  * `<version: 22 bytes>`, followed by `[format, lock, fenced]` as MessagePack where there is a lock or a fenced message.
  */
@@ -29,7 +29,7 @@ export interface Lock {
   readonly attempts: number | undefined
 }
 
-/** A message whose lock was broken, and that nobody has requeued yet (rule R19). */
+/** A message whose lock was broken by an earlier version of this library, which did not put it back at once. */
 export interface Fenced {
   readonly token: Uint8Array
   readonly millis: number
@@ -43,6 +43,9 @@ export interface Head {
   readonly lock: Lock | undefined
   readonly fenced: ReadonlyArray<Fenced>
 }
+
+/** How many messages are kept beside the queue: that of the lock, unless it came past the queue, and those of broken ones. */
+export const kept = ({ fenced, lock }: Head): number => fenced.length + (lock?.attempts === undefined ? 0 : 1)
 
 /** The bytes of a head. */
 export const encode = ({ fenced, lock, version }: Head): Uint8Array => {

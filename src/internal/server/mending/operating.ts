@@ -12,7 +12,7 @@ import { signalKey } from "../../transactions/watching.ts"
 import * as Heads from "../kept/head.ts"
 import { ServerKeys } from "../kept/layout.ts"
 import { writeHead } from "../kept/state.ts"
-import { requeue } from "./requeue.ts"
+import { BROKEN, requeue } from "./requeue.ts"
 
 const readHead = (state: TransactionState, keys: ServerKeys): Effect.Effect<Heads.Head | undefined> =>
   Effect.map(
@@ -39,6 +39,6 @@ export const unlock = (tuid: Tuple.Tuple): Effect.Effect<boolean, never, Transac
       signalKey(state.target, state, keys.head)
       return attempts === undefined
         ? Effect.succeed(true)
-        : Effect.as(requeue(state, keys, token, attempts + 1, Infinity), true)
+        : Effect.as(requeue(state, keys, token, { attempts: attempts + 1, threshold: Infinity, cause: BROKEN }), true)
     })
   })

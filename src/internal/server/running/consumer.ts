@@ -1,8 +1,8 @@
 /**
  * The consumer: takes batches off the queue, commits, runs their actions and locked handlers, and waits for more.
  *
- * Owner: one fiber a running server, in the server's scope. Only its waiting, and locked handlers, can be interrupted, so
- * that a batch that began is committed and its actions run before the scope closes (rule R25).
+ * Owner: one fiber a running server. It ends with the handle, which waits for it (`closing.ts`): a batch that began is
+ * committed and its actions run before the scope closes (rule R25).
  *
  * 1. A crash writes nothing of its batch. The attempt of the message that crashed is counted before the next batch, which
  *    finds it so (`failures.ts`, `batch.ts`).
@@ -10,6 +10,7 @@
  *    that conflicts again and again with what comes past the queue, and nobody is charged: shorter ones get through.
  * 3. A crash restarts the consumer under its schedule, which starts over after each commit; when the schedule ends,
  *    the handle stops and says so (rule R13).
+ *    A locked handler that dies counts as one, and its message has been put back by then (`locked.ts`).
  * 4. A state that cannot be read stops the handle (rule R16), and so does a state that is gone (rule R26).
  */
 import * as Cause from "effect/Cause"
@@ -50,11 +51,20 @@ const SWEEP_MILLIS = 10 * 60_000
 
 type Idle = Extract<Batch, { _tag: "Idle" }>
 
+/** A locked handler died, and its message has been put back: the consumer goes on after a pause (3). */
+class LockedCrash {
+  readonly _tag = "LockedCrash"
+  readonly cause: Cause.Cause<unknown>
+  constructor(cause: Cause.Cause<unknown>) {
+    this.cause = cause
+  }
+}
+
 /** One turn: a batch, its actions, its lock. Succeeds with what to wait for, if there is nothing to do. */
 const turn = (
   server: Server,
   pace: Pace
-): Effect.Effect<Idle | undefined, Crash | Unreadable | BackendError> => {
+): Effect.Effect<Idle | undefined, Crash | LockedCrash | Unreadable | BackendError> => {
   const run = transact(server.tenant, batchBody(server, pace), {
     retried: (error, tries) => {
       const { _tag } = error.reason
@@ -82,11 +92,17 @@ const turn = (
 const afterBatch = (
   server: Server,
   batch: Extract<Batch, { _tag: "Done" }>
-): Effect.Effect<void, BackendError | Unreadable> => {
+): Effect.Effect<void, BackendError | LockedCrash | Unreadable> => {
   record(server, server.metrics.batchSize, batch.count)
+  const { acquired } = batch
   return Effect.andThen(
     runActions(server, batch.actions, batch.state),
-    batch.acquired === undefined ? Effect.void : Effect.asVoid(runLocked(server, batch.acquired))
+    acquired === undefined
+      ? Effect.void
+      : Effect.flatMap(
+        runLocked(server, acquired),
+        (ended) => ended._tag === "Crashed" ? Effect.fail(new LockedCrash(ended.cause)) : Effect.void
+      )
   )
 }
 
@@ -132,7 +148,7 @@ export const consume = Effect.fnUntraced(function*(server: Server) {
     at: 0,
     measuredMillis: 0,
     logs: HeldLogs.none,
-    sightings: new Map()
+    sighting: undefined
   }
   const restart = server.options.restart ?? defaultRestart
   const clock = yield* Clock.Clock
@@ -155,7 +171,8 @@ export const consume = Effect.fnUntraced(function*(server: Server) {
       yield* stopUnreadable(server, error)
       return
     }
-    yield* crashed(server, pace, error, exit.cause)
+    // what a locked handler died of has been logged and counted
+    if (!(error instanceof LockedCrash)) yield* crashed(server, pace, error, exit.cause)
     const pause = Effect.raceFirst(step(Cause.squash(exit.cause)), Deferred.await(server.ended))
     const again = yield* Effect.exit(pause)
     if (Exit.isFailure(again) && !Cause.hasInterruptsOnly(again.cause)) yield* giveUp(server)
@@ -202,7 +219,7 @@ const waitFor = (server: Server, { dueMillis, watch }: Idle): Effect.Effect<void
     (error) =>
       Effect.andThen(
         Effect.logWarning(`${server.definition.name}: watching the store failed, looking again`, error),
-        Effect.sleep(LOOK_AGAIN_MILLIS)
+        Effect.raceFirst(Effect.sleep(LOOK_AGAIN_MILLIS), Deferred.await(server.ended))
       )
   )
 }
