@@ -132,6 +132,7 @@ export const pushAll = (
       return refuse(state, "the items must be an array of Uint8Arrays", ".pushAll")
     }
     for (const item of items) Queue.push(state, keys, item)
+    if (items.length > 0) keys.ring(state)
     return state.failure === undefined ? Effect.void : Effect.die(state.failure)
   })
 

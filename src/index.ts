@@ -133,6 +133,10 @@ export * as SqliteBackend from "./SqliteBackend.ts"
  * whenever a part of it changed, and on every read. State that does not fit its schema is refused with its path, and
  * nothing is written.
  *
+ * What the schema at hand does not know, a newer version's entry, item field or record entry, stays as it is: entries as
+ * they lie, and fields inside of other parts with what is written in their place, as deep as the schema has structs. In a
+ * list whose items have no `id`, they go with the item of the same content, or at the same place.
+ *
  * What the user owes: a state is never changed in place. Parts that are the same objects as before are taken to be
  * unchanged; so a handler that wants little written changes little, and keeps the other objects.
  *

@@ -116,6 +116,7 @@ export const requeue = (state: TransactionState, keys: QueueKeys, id: string): E
   Effect.map(remove(state, keys, id), (row) => {
     if (row === undefined) return false
     Queue.push(state, keys, row.message)
+    keys.ring(state)
     return true
   })
 

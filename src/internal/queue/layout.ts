@@ -14,6 +14,8 @@ export interface QueueKeys {
   readonly deadCount: Uint8Array
   /** How many messages were taken off the queue and still belong to it, by snapshot; absent where there are none ever. */
   readonly countBeside?: (state: TransactionState) => Effect.Effect<number>
+  /** Wakes who takes messages, with the commit of a push. */
+  readonly ring: (state: TransactionState) => void
 }
 
 const TypeId = "~effect-dgen/DurableQueue"

@@ -4,6 +4,7 @@ import { callsSuite } from "./calls.ts"
 import { changesSuite } from "./changes.ts"
 import { closingSuite } from "./closing.ts"
 import { deadLettersSuite } from "./deadLetters.ts"
+import { excessSuite } from "./excess.ts"
 import { failuresSuite } from "./failures.ts"
 import { hostileSuite } from "./hostile.ts"
 import { lifeSuite } from "./life.ts"
@@ -20,6 +21,7 @@ import { stateSuite } from "./state.ts"
 import { storesSuite } from "./stores.ts"
 import type { Store } from "./support.ts"
 import { takeBackSuite } from "./takeBack.ts"
+import { versionsSuite } from "./versions.ts"
 
 export const allServer = (name: string, backend: Store): void => {
   actionsSuite(name, backend)
@@ -42,4 +44,6 @@ export const allServer = (name: string, backend: Store): void => {
   hostileSuite(name, backend)
   storesSuite(name, backend)
   queueSuite(name, backend)
+  excessSuite(name, backend)
+  versionsSuite(name, backend)
 }

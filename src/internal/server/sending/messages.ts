@@ -16,7 +16,6 @@ import * as Envelopes from "../../queue/envelope.ts"
 import * as Queue from "../../queue/queue.ts"
 import { PIECE_BYTES } from "../../tenant/limits.ts"
 import type { TransactionState } from "../../transactions/state.ts"
-import { signalKey } from "../../transactions/watching.ts"
 import { InvalidPayload, PayloadTooLarge, UnknownMessage } from "../definition/errors.ts"
 import type { Definition, Kind, Message } from "../definition/model.ts"
 import { ServerKeys } from "../kept/layout.ts"
@@ -99,7 +98,7 @@ export const push = (
   attempts = 0
 ): void => {
   for (const item of items) Queue.push(state, keys, item, attempts)
-  if (items.length > 0) signalKey(state.target, state, keys.push)
+  if (items.length > 0) keys.ring(state)
 }
 
 /** Where and when a message is sent. */
@@ -159,7 +158,7 @@ export const castAllTx = (
       Effect.flatMap(
         Effect.fromResult(encodeCasts(definition, operation, messages, sent)),
         (items) => {
-          push(state, new ServerKeys(state.prefix, tuid), items)
+          push(state, new ServerKeys(state.prefix, tuid, definition), items)
           return Queue.done(state)
         }
       )))
