@@ -96,7 +96,7 @@ export interface Options {
   /** The most messages that one transaction takes, 1 to 1,000; calls run inline only at 1. Default: 1. */
   readonly consumeK?: number | undefined
   /**
-   * How long a lock may be held before other consumers break it. Default: `Infinity`, never: a holder that died with the
+   * How long a lock may be held before other consumers break it, and queue its message again. Default: `Infinity`, never: a holder that died with the
    * lock then blocks the queue until an operator breaks it.
    */
   readonly lockTimeout?: Duration.Input | undefined
@@ -148,7 +148,7 @@ export interface Client<M, State> {
   ) => Effect.Effect<void, CastError>
   /** Sends messages, all or none, in their order. */
   readonly castAll: (messages: ReadonlyArray<CastInput<M>>) => Effect.Effect<void, CastError>
-  /** How many messages wait. */
+  /** How many messages wait, or are under the lock; one that came past the queue does not count. */
   readonly queueLength: Effect.Effect<number, BackendError>
   /** Whether the lock is held. */
   readonly locked: Effect.Effect<boolean, StateError | BackendError>

@@ -21,7 +21,8 @@ export class CallTimeout extends Schema.TaggedError<CallTimeout>("effect-dgen/Dg
 }
 
 /**
- * The handler of a priority call died, or the answer of a call does not fit its schema or a transaction.
+ * The handler of a priority call died, or a locked handler where no `deadLetterThreshold` is set, or the answer of a call
+ * does not fit its schema or a transaction.
  *
  * @since 0.1.0
  * @category errors
