@@ -52,6 +52,8 @@ export interface Server {
   /** Whether the grace period has begun. */
   isClosing: boolean
   cache: Saved | undefined
+  /** Ends the wait of a consumer that has nothing to do. */
+  wakeIdle: (() => void) | undefined
 }
 
 /** Why a handle takes no messages any more. */
@@ -92,7 +94,10 @@ export const tuidText = (tuid: Tuple.Tuple): string =>
 
 /** A server from its parts. */
 export const make = (
-  parts: Omit<Server, "codec" | "inFlight" | "inline" | "metrics" | "ended" | "expired" | "isClosing" | "cache">
+  parts: Omit<
+    Server,
+    "codec" | "inFlight" | "inline" | "metrics" | "ended" | "expired" | "isClosing" | "cache" | "wakeIdle"
+  >
 ): Server => ({
   ...parts,
   codec: StateCodec.make(parts.definition.state),
@@ -102,18 +107,19 @@ export const make = (
   ended: Deferred.makeUnsafe<End>(),
   expired: Deferred.makeUnsafe<void>(),
   isClosing: false,
-  cache: undefined
+  cache: undefined,
+  wakeIdle: undefined
 })
 
-/** Stops a server's handle, once (3). */
-export const stop = (server: Server, reason: string): void => {
-  Deferred.doneUnsafe(server.ended, Exit.succeed({ reason, killed: false }))
+const end = (server: Server, why: End): void => {
+  if (Deferred.doneUnsafe(server.ended, Exit.succeed(why))) server.wakeIdle?.()
 }
 
+/** Stops a server's handle, once (3). */
+export const stop = (server: Server, reason: string): void => end(server, { reason, killed: false })
+
 /** Ends a server's handle whose state is gone, once (3). */
-export const gone = (server: Server): void => {
-  Deferred.doneUnsafe(server.ended, Exit.succeed({ reason: "the server was killed", killed: true }))
-}
+export const gone = (server: Server): void => end(server, { reason: "the server was killed", killed: true })
 
 /** Stops a server's handle whose state cannot be read: no message is to blame (rule R16). */
 export const stopUnreadable = (server: Server, { error }: Unreadable): Effect.Effect<void> =>

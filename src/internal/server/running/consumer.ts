@@ -16,14 +16,13 @@
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Schedule from "effect/Schedule"
 import type { BackendError } from "../../../BackendError.ts"
 import { transact } from "../../transactions/loop.ts"
 import { traced } from "../../transactions/tracing.ts"
-import { raceWatch } from "../../transactions/watching.ts"
+import { awaitWatch } from "../../transactions/watching.ts"
 import { runActions } from "../handling/actions.ts"
 import { Crash } from "../handling/handlers.ts"
 import { record, retried } from "../handling/metrics.ts"
@@ -212,10 +211,10 @@ const giveUp = (server: Server): Effect.Effect<void> =>
 
 /** Waits for the key to change, for the time that is due, or for the handle's end. */
 const waitFor = (server: Server, { dueMillis, watch }: Idle): Effect.Effect<void> => {
-  const others = [Effect.asVoid(Deferred.await(server.ended))]
-  if (dueMillis < Infinity) others.push(Effect.sleep(Duration.millis(Math.max(1, dueMillis))))
+  if (isEnded(server)) return Effect.void
+  server.wakeIdle = watch.wake
   return Effect.catch(
-    raceWatch(server.tenant, watch, others),
+    awaitWatch(server.tenant, watch, dueMillis),
     (error) =>
       Effect.andThen(
         Effect.logWarning(`${server.definition.name}: watching the store failed, looking again`, error),

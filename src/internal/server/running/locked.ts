@@ -34,7 +34,7 @@ import { withId } from "../../queue/envelope.ts"
 import { transact } from "../../transactions/loop.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { traced } from "../../transactions/tracing.ts"
-import { raceWatch, signalKey, watchKey } from "../../transactions/watching.ts"
+import { awaitWatch, signalKey, watchKey } from "../../transactions/watching.ts"
 import type { LockedOutcome, Message, Settled } from "../definition/model.ts"
 import { runActions } from "../handling/actions.ts"
 import {
@@ -203,7 +203,7 @@ const untilBroken = (server: Server, { token }: Lock): Effect.Effect<void> => {
       (watch) =>
         watch === undefined
           ? Effect.succeed(true)
-          : Effect.as(Effect.ensuring(restore(raceWatch(server.tenant, watch, [])), Effect.sync(watch.cancel)), false)
+          : Effect.as(Effect.ensuring(restore(awaitWatch(server.tenant, watch)), Effect.sync(watch.cancel)), false)
     )
   )
   return Effect.asVoid(Effect.repeat(

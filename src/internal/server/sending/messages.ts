@@ -3,15 +3,14 @@
  * before anything is written, with the field and what to do.
  */
 import * as Clock from "effect/Clock"
-import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
-import * as Tracer from "effect/Tracer"
 import { VALUE_LIMIT_BYTES } from "../../../Backend.ts"
 import { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
 import { codecOf } from "../../data/codec.ts"
 import { show } from "../../data/show.ts"
+import { traceOf } from "../../data/trace.ts"
 import * as Envelopes from "../../queue/envelope.ts"
 import * as Queue from "../../queue/queue.ts"
 import { PIECE_BYTES } from "../../tenant/limits.ts"
@@ -105,13 +104,12 @@ export const push = (
 export type Sent = Pick<Envelopes.Envelope, "trace" | "millis">
 
 /** The span that the current fiber is in, and the time. */
-export const sentNow: Effect.Effect<Sent> = Effect.withFiber((fiber) => {
-  const span = Context.getOrUndefined(fiber.context as Context.Context<Tracer.ParentSpan>, Tracer.ParentSpan)
-  return Effect.succeed({
-    trace: span && { traceId: span.traceId, spanId: span.spanId, sampled: span.sampled },
+export const sentNow: Effect.Effect<Sent> = Effect.withFiber((fiber) =>
+  Effect.succeed({
+    trace: traceOf(fiber.context),
     millis: fiber.getRef(Clock.Clock).currentTimeMillisUnsafe()
   })
-})
+)
 
 /** Checks and encodes casts, all or none. */
 export const encodeCasts = (
