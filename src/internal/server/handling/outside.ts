@@ -9,7 +9,10 @@
  * 2. Then it is interrupted, and has `INTERRUPT_LIMIT_MILLIS` for its finalizers; one that nobody needs is not waited for
  *    at all. After that it is left behind, and nothing that it comes to counts.
  */
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
@@ -18,6 +21,19 @@ import type { Server } from "./server.ts"
 
 /** An interrupted run has so long for its finalizers before it is left behind. */
 export const INTERRUPT_LIMIT_MILLIS = 1_000
+
+const live = Context.get(Context.empty(), Clock.Clock)
+
+/**
+ * Whether an effect ends within a time, by the clock or by the process's own: an end must come although a test's clock
+ * stands still.
+ */
+export const endsWithin = (effect: Effect.Effect<unknown>, millis: number): Effect.Effect<boolean> =>
+  Effect.clockWith((clock) => {
+    const duration = Duration.millis(millis)
+    const clocks = clock === live ? [clock] : [clock, live]
+    return Effect.raceAllFirst([Effect.as(effect, true), ...clocks.map((one) => Effect.as(one.sleep(duration), false))])
+  })
 
 /** Why a run had to end. */
 export type Cut = "expired" | "limit" | "unneeded"
@@ -63,7 +79,7 @@ export const runOutside = Effect.fnUntraced(function*<A, E>(
   const cut = yield* Effect.raceAllFirst(ends)
   if (cut !== undefined) {
     fiber.interruptUnsafe()
-    if (cut !== "unneeded") yield* Effect.timeoutOption(Fiber.await(fiber), INTERRUPT_LIMIT_MILLIS)
+    if (cut !== "unneeded") yield* endsWithin(Fiber.await(fiber), INTERRUPT_LIMIT_MILLIS)
   }
   within.isOver = true
   return { exit: fiber.pollUnsafe(), cut }

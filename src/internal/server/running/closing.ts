@@ -13,9 +13,8 @@
  */
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
 import { TRANSACTION_LIMIT_MILLIS } from "../../../Backend.ts"
-import { INTERRUPT_LIMIT_MILLIS } from "../handling/outside.ts"
+import { endsWithin, INTERRUPT_LIMIT_MILLIS } from "../handling/outside.ts"
 import { nameOf, type Server, stop } from "../handling/server.ts"
 import { runsWithin } from "../sending/within.ts"
 
@@ -36,9 +35,9 @@ const beginGrace = (server: Server): Effect.Effect<void> =>
   Effect.suspend(() => {
     if (server.isClosing) return Effect.void
     server.isClosing = true
-    const grace = Effect.timeoutOption(server.inFlight.idle, server.options.graceMillis)
+    const grace = endsWithin(server.inFlight.idle, server.options.graceMillis)
     return Effect.asVoid(Effect.forkDetach(
-      Effect.flatMap(grace, (idle) => Option.isSome(idle) ? Effect.void : Deferred.succeed(server.expired, undefined)),
+      Effect.flatMap(grace, (isIdle) => isIdle ? Effect.void : Deferred.succeed(server.expired, undefined)),
       { startImmediately: true }
     ))
   })
@@ -47,9 +46,9 @@ const settled = (server: Server): Effect.Effect<void> =>
   Effect.andThen(
     Effect.raceFirst(server.inFlight.idle, Deferred.await(server.expired)),
     Effect.flatMap(
-      Effect.timeoutOption(server.inFlight.idle, LEAVE_LIMIT_MILLIS),
-      (idle) =>
-        Option.isSome(idle)
+      endsWithin(server.inFlight.idle, LEAVE_LIMIT_MILLIS),
+      (isIdle) =>
+        isIdle
           ? Effect.void
           : Effect.logWarning(`${nameOf(server)}: a transaction had not ended when the server stopped, and goes on`)
     )
