@@ -3,6 +3,7 @@ import { actionsSuite } from "./actions.ts"
 import { callsSuite } from "./calls.ts"
 import { changesSuite } from "./changes.ts"
 import { deadLettersSuite } from "./deadLetters.ts"
+import { excessSuite } from "./excess.ts"
 import { failuresSuite } from "./failures.ts"
 import { hostileSuite } from "./hostile.ts"
 import { lifeSuite } from "./life.ts"
@@ -17,6 +18,8 @@ import { stateSuite } from "./state.ts"
 import { storesSuite } from "./stores.ts"
 import type { Store } from "./support.ts"
 import { takeBackSuite } from "./takeBack.ts"
+import { turnsSuite } from "./turns.ts"
+import { versionsSuite } from "./versions.ts"
 
 export const allServer = (name: string, backend: Store): void => {
   actionsSuite(name, backend)
@@ -36,4 +39,7 @@ export const allServer = (name: string, backend: Store): void => {
   hostileSuite(name, backend)
   storesSuite(name, backend)
   queueSuite(name, backend)
+  turnsSuite(name, backend)
+  excessSuite(name, backend)
+  versionsSuite(name, backend)
 }

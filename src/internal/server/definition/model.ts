@@ -36,6 +36,8 @@ export interface Action {
 /** A server's protocol and state. */
 export interface Definition {
   readonly name: string
+  /** Whether any message wakes its servers, in whatever process hosts it; else each is started. */
+  readonly hosted: boolean
   readonly state: AnyCodec
   readonly messages: ReadonlyMap<string, Message>
   readonly actions: ReadonlyMap<string, Action>
@@ -155,6 +157,14 @@ export interface Options {
   /** `Infinity` when locks are never broken. */
   readonly lockTimeoutMillis: number
   readonly restart: Schedule.Schedule<unknown, unknown> | undefined
+}
+
+/** Checked options of a host. */
+export interface HostOptions extends Omit<Options, "tuid"> {
+  readonly concurrency: number
+  readonly maxLocked: number
+  readonly maxResident: number
+  readonly idleTimeToLiveMillis: number
 }
 
 /** What the runtime gives back; `DgenServer` types it. Errors are `CallError`s, `BackendError`s and schema errors. */

@@ -19,15 +19,15 @@ import { DefinitionMismatch } from "../definition/errors.ts"
 import type { Behaviour, Effects, Options } from "../definition/model.ts"
 import { holdLogs, PureRunner } from "../handling/purity.ts"
 import { make, RunsIn, stop } from "../handling/server.ts"
-import type { Head } from "../kept/head.ts"
+import { first, type Head } from "../kept/head.ts"
 import { ServerKeys } from "../kept/layout.ts"
-import { headOf, named, readState, writeHead } from "../kept/state.ts"
+import { headOf, named, readState, writeHead, writeName } from "../kept/state.ts"
 import * as Clients from "../sending/client.ts"
 import { consume } from "./consumer.ts"
 import * as Handles from "./handle.ts"
 
 export { client } from "../sending/client.ts"
-export { castAllTx } from "../sending/messages.ts"
+export { castAllTx, castSelfTx } from "../sending/messages.ts"
 
 /** A tuid for people to read. */
 const textOf = (tuid: Tuple.Tuple): string =>
@@ -42,7 +42,7 @@ const initialise = Effect.fnUntraced(function*(behaviour: Behaviour, options: Op
   const init = runner.run("init", Effect.suspend(() => behaviour.init({ tuid: options.tuid })))
   const initial = yield* Effect.tapCause(init, () => Effect.sync(() => logs.release()))
   const tuid = initial.tuid ?? options.tuid
-  const keys = yield* Clients.keysOf(definition.name, tenant, tuid)
+  const keys = yield* Clients.keysOf(definition, tenant, tuid)
   const [stored, bytes] = yield* Effect.all([state.get(keys.name), state.get(keys.head)])
   if (stored !== undefined && Buffer.from(stored).toString() !== definition.name) {
     return yield* new DefinitionMismatch({
@@ -64,20 +64,20 @@ const writeFirst = (
   state: TransactionState,
   keys: ServerKeys,
   head: Head | undefined,
-  first: unknown
+  initial: unknown
 ) =>
-  Effect.map(StateCodec.make(behaviour.definition.state).write(keys.state, undefined, first), () => {
-    state.set(keys.name, Buffer.from(behaviour.definition.name))
-    const version = Keys.toText(state.operationId)
-    writeHead(state, keys, head === undefined ? { version, lock: undefined, fenced: [] } : { ...head, version })
+  Effect.map(StateCodec.make(behaviour.definition.state).write(keys.state, undefined, initial), () => {
+    const { definition } = behaviour
+    writeName(state, keys, definition.name)
+    writeHead(state, keys, { ...head ?? first(definition), version: Keys.toText(state.operationId) })
     // whoever watches for pushes sees when the key goes, and with it the server
     state.add(keys.push, Counters.amountBytes(0))
   })
 
 /** Two definitions with one name in one tenant layer would read each other's messages. */
-const register = (
+export const register = (
   behaviour: Behaviour,
-  options: Options,
+  tuid: Tuple.Tuple,
   tenant: Tenant["Service"]
 ): Effect.Effect<void, DefinitionMismatch> => {
   const { definition } = behaviour
@@ -87,7 +87,7 @@ const register = (
       new DefinitionMismatch({
         server: definition.name,
         stored: `another definition named ${definition.name}`,
-        tuid: textOf(options.tuid)
+        tuid: textOf(tuid)
       })
     )
   }
@@ -99,17 +99,17 @@ const register = (
 export const start = Effect.fnUntraced(function*(behaviour: Behaviour, effects: Effects, options: Options) {
   const tenant = yield* Tenant
   const { definition } = behaviour
-  yield* Clients.keysOf(definition.name, tenant, options.tuid)
-  yield* register(behaviour, options, tenant)
+  yield* Clients.keysOf(definition, tenant, options.tuid)
+  yield* register(behaviour, options.tuid, tenant)
   const tuid: Tuple.Tuple = yield* named(
     definition.name,
     transact(tenant, initialise(behaviour, options, tenant))
   )
-  const keys = new ServerKeys(tenant.prefix, tuid)
+  const keys = new ServerKeys(tenant.prefix, tuid, definition)
   const parent = yield* Scope.Scope
   const scope = yield* Scope.fork(parent)
   const context = yield* Effect.context<never>()
-  const server = make({ definition, behaviour, effects, options, tenant, tuid, keys, context })
+  const server = make({ definition, behaviour, effects, options, tenant, tuid, keys, context, isHosted: false })
   yield* Scope.addFinalizer(scope, server.inFlight.idle)
   const consumer = options.consume
     ? yield* Effect.forkIn(Effect.provideService(consume(server), RunsIn, server), scope)

@@ -5,6 +5,7 @@
  * 2. A call ends with its answer, at its time limit, when its layer's scope closes, or when its handle ends.
  */
 import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
@@ -15,6 +16,7 @@ import { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
 import type { Caller } from "../../queue/envelope.ts"
 import * as Queue from "../../queue/queue.ts"
+import { LocalHostsOf } from "../../tenant/hosts.ts"
 import { transact } from "../../transactions/loop.ts"
 import { CallTimeout, InvalidTuid, ServerStopped } from "../definition/errors.ts"
 import type { Client, Definition } from "../definition/model.ts"
@@ -26,14 +28,14 @@ import { check, type Checked, encodeCasts, push, sentNow, toBytes } from "./mess
 
 /** The keys of a server, or what is wrong with its tuid. */
 export const keysOf = (
-  server: string,
+  definition: Definition,
   tenant: Tenant["Service"],
   tuid: Tuple.Tuple
 ): Effect.Effect<ServerKeys, InvalidTuid> => {
-  const problem = problemOfTuid(tuid)
+  const problem = problemOfTuid(tuid, definition.hosted)
   return problem === undefined
-    ? Effect.succeed(new ServerKeys(tenant.prefix, tuid))
-    : Effect.fail(new InvalidTuid({ server, problem }))
+    ? Effect.succeed(new ServerKeys(tenant.prefix, tuid, definition))
+    : Effect.fail(new InvalidTuid({ server: definition.name, problem }))
 }
 
 /** Fails at the time limit, whatever the call waits for. */
@@ -153,8 +155,9 @@ export const make = ({ definition, keys, tenant }: Located, call: Client["call"]
 /** A client that only publishes and looks: every call goes through the queue. */
 export const client = Effect.fnUntraced(function*(definition: Definition, tuid: Tuple.Tuple) {
   const tenant = yield* Tenant
-  const keys = yield* keysOf(definition.name, tenant, tuid)
+  const keys = yield* keysOf(definition, tenant, tuid)
   const located = { definition, tenant, keys }
+  const hosts = definition.hosted ? Context.get(tenant.services, LocalHostsOf) : undefined
   return make(located, (tag, payload, timeoutMillis) => {
     const call = Effect.flatMap(
       Effect.fromResult(check(definition, ["call"], "call", tag, payload)),
@@ -164,6 +167,9 @@ export const client = Effect.fnUntraced(function*(definition: Definition, tuid: 
           (bytes) => Answers.decode(definition, checked.message, bytes)
         )
     )
-    return withTimeout(call, definition.name, tag, timeoutMillis)
+    return Effect.suspend(() =>
+      hosts?.get(definition.name)?.call(tuid, tag, payload, timeoutMillis) ??
+        withTimeout(call, definition.name, tag, timeoutMillis)
+    )
   })
 })
