@@ -1,9 +1,10 @@
 /**
- * A message in the queue: `[format, tag, payload, caller, trace, millis, id]` as MessagePack. Decoders refuse what they do not know
+ * A message in the queue: `[format, tag, payload, caller, trace, millis, id, server]` as MessagePack. Decoders refuse what they do not know
  * with a problem: bytes in a store can come from any version.
  */
 import * as Result from "effect/Result"
 import { packData, packValue, type Problem, unpackValue } from "../data/codec.ts"
+import { plainTrace, readTrace, type Trace } from "../data/trace.ts"
 import { INSTANCE_BYTES } from "../tenant/limits.ts"
 
 const FORMAT = 1
@@ -15,33 +16,30 @@ export interface Caller {
   readonly millis: number
 }
 
-/** The span that a message was sent in. */
-export interface Trace {
-  readonly traceId: string
-  readonly spanId: string
-  readonly sampled: boolean
-}
-
 /** A message as it is queued; the payload is plain data. */
 export interface Envelope {
   readonly tag: string
   readonly payload: unknown
   readonly caller: Caller | undefined
+  /** The span that it was sent in. */
   readonly trace: Trace | undefined
   /** When it was sent, by its sender's clock; 0 where that cannot be read. */
   readonly millis: number
   /** The id that it had when it was first queued, of a message that was put back. */
   readonly id?: string | undefined
+  /** The definition that it was sent to; older senders do not say. */
+  readonly server?: string | undefined
 }
 
-const dataOf = ({ caller, id, millis, payload, tag, trace }: Envelope): ReadonlyArray<unknown> => [
+const dataOf = ({ caller, id, millis, payload, server, tag, trace }: Envelope): ReadonlyArray<unknown> => [
   FORMAT,
   tag,
   payload ?? null,
   caller === undefined ? null : [caller.instance, caller.id, caller.millis],
-  trace === undefined ? null : [trace.traceId, trace.spanId, trace.sampled],
+  trace === undefined ? null : plainTrace(trace),
   millis,
-  id ?? null
+  id ?? null,
+  server ?? null
 ]
 
 /** The bytes of a message, or what cannot be kept of its payload. */
@@ -63,13 +61,14 @@ export const withId = (bytes: Uint8Array, id: string): Uint8Array =>
 export const decode = (bytes: Uint8Array): Result.Result<Envelope, string> =>
   Result.flatMap(unpackValue(bytes), (data): Result.Result<Envelope, string> => {
     if (!Array.isArray(data) || data[0] !== FORMAT) return Result.fail("not a message of this version")
-    const [, tag, sentPayload, caller, trace, sent, named] = data as Array<unknown>
+    const [, tag, sentPayload, caller, trace, sent, named, sentTo] = data as Array<unknown>
     const payload = sentPayload ?? null
     const id = typeof named === "string" ? named : undefined
+    const server = typeof sentTo === "string" ? sentTo : undefined
     const millis = isCount(sent) ? sent : 0
     if (typeof tag !== "string") return Result.fail("a message without a name")
     if (caller === null || caller === undefined) {
-      return Result.succeed({ tag, payload, caller: undefined, trace: traceOf(trace), millis, id })
+      return Result.succeed({ tag, payload, caller: undefined, trace: readTrace(trace), millis, id, server })
     }
     if (!Array.isArray(caller)) return Result.fail("a message with an unknown caller")
     const [instance, number, called] = caller as Array<unknown>
@@ -82,19 +81,17 @@ export const decode = (bytes: Uint8Array): Result.Result<Envelope, string> =>
       tag,
       payload,
       caller: { instance, id: number, millis: called },
-      trace: traceOf(trace),
+      trace: readTrace(trace),
       millis,
-      id
+      id,
+      server
     })
   })
 
-const isCount = (value: unknown): value is number => Number.isSafeInteger(value)
-
-/** A trace is for looking: one that cannot be read is none. */
-const traceOf = (trace: unknown): Trace | undefined => {
-  if (!Array.isArray(trace)) return undefined
-  const [traceId, spanId, sampled] = trace as Array<unknown>
-  return typeof traceId === "string" && typeof spanId === "string"
-    ? { traceId, spanId, sampled: sampled === true }
-    : undefined
+/** Whether bytes are a message as a later version writes them. */
+export const isNewer = (bytes: Uint8Array): boolean => {
+  const data = Result.getOrUndefined(unpackValue(bytes))
+  return Array.isArray(data) && isCount(data[0]) && data[0] > FORMAT
 }
+
+const isCount = (value: unknown): value is number => Number.isSafeInteger(value)

@@ -18,6 +18,7 @@ import { stateSuite } from "./state.ts"
 import { storesSuite } from "./stores.ts"
 import type { Store } from "./support.ts"
 import { takeBackSuite } from "./takeBack.ts"
+import { turnsSuite } from "./turns.ts"
 import { versionsSuite } from "./versions.ts"
 
 export const allServer = (name: string, backend: Store): void => {
@@ -38,6 +39,7 @@ export const allServer = (name: string, backend: Store): void => {
   hostileSuite(name, backend)
   storesSuite(name, backend)
   queueSuite(name, backend)
+  turnsSuite(name, backend)
   excessSuite(name, backend)
   versionsSuite(name, backend)
 }

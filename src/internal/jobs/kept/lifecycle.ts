@@ -19,11 +19,14 @@ import * as Effect from "effect/Effect"
 import * as Tuple from "../../../Tuple.ts"
 import * as Counters from "../../data/counters.ts"
 import * as Keys from "../../data/keys.ts"
+import type { Trace } from "../../data/trace.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { Halt, unreadable } from "../definition/errors.ts"
 import type { JobKeys, State } from "../definition/layout.ts"
 import type { Place } from "../definition/model.ts"
 import { touchedOf } from "./lateWrites.ts"
+import { countOnCommit } from "./metrics.ts"
+import { reportFailure } from "./reports.ts"
 import { bodyOf, decode, readData, remainsOf, type Row, writeRow } from "./row.ts"
 
 /**
@@ -189,6 +192,7 @@ export const newRow = (options: {
   readonly scheduledAt: number
   readonly key: Tuple.Element | undefined
   readonly addedAt: number
+  readonly trace: Trace | undefined
 }): Row => ({
   state: "pending",
   lock: undefined,
@@ -202,6 +206,8 @@ export const newRow = (options: {
   endedAt: 0,
   revision: 0,
   error: "",
+  trace: options.trace,
+  silentEnds: 0,
   body: bodyOf(options.data)
 })
 
@@ -240,6 +246,7 @@ const nextRun = (place: Place, id: Tuple.Element, row: Row, data: Uint8Array | u
       resubmit: undefined,
       attempts: 0,
       error: "",
+      silentEnds: 0,
       body: stored.next !== undefined ? bodyOf(stored.next) : data !== undefined ? bodyOf(data) : row.body
     })
   )
@@ -252,9 +259,10 @@ export const complete = (
   data: Uint8Array | undefined
 ): Effect.Effect<State | undefined> => {
   const { model, state } = place
+  const counted = countOnCommit(state, model.type, "finished")
   if (row.resubmit !== undefined) {
     return Effect.flatMap(
-      nextRun(place, id, row, data),
+      Effect.andThen(counted, nextRun(place, id, row, data)),
       (after) => Effect.as(changeAndUnpark(place, id, row, after), "pending" as const)
     )
   }
@@ -262,28 +270,36 @@ export const complete = (
     ...released(row, "finished"),
     endedAt: state.timeMillis,
     error: "",
+    silentEnds: 0,
     body: data === undefined ? row.body : bodyOf(data)
   }
-  return Effect.as(changeAndUnpark(place, id, row, after), after?.state)
+  return Effect.as(Effect.andThen(counted, changeAndUnpark(place, id, row, after)), after?.state)
 }
 
-/** A run has failed: the job waits for its next attempt at this time, or is dead when there is none. */
-export const failRun = (
-  place: Place,
-  id: Tuple.Element,
-  row: Row,
-  error: string,
-  nextAt: number | undefined
-): Effect.Effect<State> => {
-  if (nextAt !== undefined) {
-    const after = { ...released(row, "pending"), scheduledAt: nextAt, error }
-    return Effect.as(changeAndUnpark(place, id, row, after), "pending" as const)
-  }
-  // whoever resubmitted it asked for another run, however this one ended
-  const ended: Effect.Effect<Row> = row.resubmit !== undefined
+/** How a run ended that did not end well. */
+export interface Failed {
+  readonly error: string
+  /** When the next attempt is; there is none without it. */
+  readonly nextAt: number | undefined
+  /** Nobody ended the run: its holder went silent. */
+  readonly isSilent?: boolean
+}
+
+/** A run has failed: the job waits for its next attempt, or is dead when there is none. */
+export const failRun = (place: Place, id: Tuple.Element, row: Row, failed: Failed): Effect.Effect<State> => {
+  const { error, isSilent = false, nextAt } = failed
+  const silentEnds = isSilent ? row.silentEnds + 1 : 0
+  const ended: Effect.Effect<Row> = nextAt !== undefined
+    ? Effect.succeed({ ...released(row, "pending"), scheduledAt: nextAt, error, silentEnds })
+    // whoever resubmitted it asked for another run, however this one ended
+    : row.resubmit !== undefined
     ? nextRun(place, id, row, undefined)
-    : Effect.succeed({ ...released(row, "dead"), endedAt: place.state.timeMillis, error })
-  return Effect.flatMap(ended, (after) => Effect.as(changeAndUnpark(place, id, row, after), after.state))
+    : Effect.succeed({ ...released(row, "dead"), endedAt: place.state.timeMillis, error, silentEnds })
+  return Effect.flatMap(ended, (after) =>
+    Effect.as(
+      Effect.andThen(reportFailure(place, id, row, after, error), changeAndUnpark(place, id, row, after)),
+      after.state
+    ))
 }
 
 /** A holder gives its job back: it is pending at once, and the attempt does not count. */
@@ -294,7 +310,7 @@ export const handBack = (place: Place, id: Tuple.Element, row: Row): Effect.Effe
 export const expire = (place: Place, id: Tuple.Element, row: Row, hasNext: boolean): Effect.Effect<State> => {
   touchedOf(place.state).ring(place.keys.revokedBell)
   const error = `its holder gave no sign of life for the type's timeout (attempt ${row.attempts})`
-  return failRun(place, id, row, error, hasNext ? row.scheduledAt : undefined)
+  return failRun(place, id, row, { error, nextAt: hasNext ? row.scheduledAt : undefined, isSilent: true })
 }
 
 /** A job is gone, whoever holds it. */
@@ -375,6 +391,7 @@ export const askAgain = (
     attempts: isPending ? row.attempts : 0,
     endedAt: 0,
     error: isPending ? row.error : "",
+    silentEnds: isPending ? row.silentEnds : 0,
     body: data === undefined ? row.body : bodyOf(data)
   }
   return Effect.as(changeAndUnpark(place, id, row, after), after)

@@ -3,15 +3,14 @@
  * before anything is written, with the field and what to do.
  */
 import * as Clock from "effect/Clock"
-import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
-import * as Tracer from "effect/Tracer"
 import { VALUE_LIMIT_BYTES } from "../../../Backend.ts"
 import { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
 import { codecOf } from "../../data/codec.ts"
 import { show } from "../../data/show.ts"
+import { traceOf } from "../../data/trace.ts"
 import * as Envelopes from "../../queue/envelope.ts"
 import * as Queue from "../../queue/queue.ts"
 import { PIECE_BYTES } from "../../tenant/limits.ts"
@@ -78,7 +77,7 @@ export const toBytes = (
 ): Result.Result<Uint8Array, PayloadTooLarge | InvalidPayload> => {
   const named = { server: definition.name, tag: checked.message.tag }
   const packed = Result.mapError(
-    Envelopes.tryEncode({ tag: checked.message.tag, payload: checked.data, caller, ...sent }),
+    Envelopes.tryEncode({ tag: checked.message.tag, payload: checked.data, caller, server: definition.name, ...sent }),
     (problem) => new InvalidPayload({ ...named, ...problem })
   )
   return Result.flatMap(
@@ -105,13 +104,12 @@ export const push = (
 export type Sent = Pick<Envelopes.Envelope, "trace" | "millis">
 
 /** The span that the current fiber is in, and the time. */
-export const sentNow: Effect.Effect<Sent> = Effect.withFiber((fiber) => {
-  const span = Context.getOrUndefined(fiber.context as Context.Context<Tracer.ParentSpan>, Tracer.ParentSpan)
-  return Effect.succeed({
-    trace: span && { traceId: span.traceId, spanId: span.spanId, sampled: span.sampled },
+export const sentNow: Effect.Effect<Sent> = Effect.withFiber((fiber) =>
+  Effect.succeed({
+    trace: traceOf(fiber.context),
     millis: fiber.getRef(Clock.Clock).currentTimeMillisUnsafe()
   })
-})
+)
 
 /** Checks and encodes casts, all or none. */
 export const encodeCasts = (
@@ -162,3 +160,22 @@ export const castAllTx = (
           return Queue.done(state)
         }
       )))
+
+const SELF = Symbol("effect-dgen/server/self")
+
+/** Says whose handlers a transaction runs. */
+export const runsFor = (state: TransactionState, definition: Definition, tuid: Tuple.Tuple): void =>
+  state.keep(SELF, { definition, tuid })
+
+/** Casts to the server whose handler runs. */
+export const castSelfTx = (
+  definition: Definition,
+  operation: string,
+  messages: ReadonlyArray<readonly [tag: string, payload?: unknown]>
+): Effect.Effect<void, InvalidPayload | UnknownMessage | PayloadTooLarge, Transaction> =>
+  Effect.flatMap(Transaction, (state) => {
+    const self = state.kept<{ readonly definition: Definition; readonly tuid: Tuple.Tuple }>(SELF)
+    return self?.definition === definition
+      ? castAllTx(definition, self.tuid, operation, messages)
+      : Effect.die(new TypeError(`${definition.name}.${operation}: only a handler of ${definition.name} has a self`))
+  })
