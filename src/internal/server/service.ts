@@ -12,6 +12,7 @@ import * as Predicate from "effect/Predicate"
 import type { Transaction } from "../../Transaction.ts"
 import type * as Tuple from "../../Tuple.ts"
 import { show } from "../data/show.ts"
+import { captured } from "../transactions/lending.ts"
 import { checkBehaviour, checkHandlers, checkOptions, checkTimeout, lenientTuidOf, tuidOf } from "./checks.ts"
 import type { Options, Which } from "./definition/api.ts"
 import type { InvalidTuid } from "./definition/errors.ts"
@@ -52,7 +53,7 @@ const handlersLayer = (
   checkHandlers(server, what, tags, handlers)
   return Layer.effect(
     service,
-    Effect.map(Effect.context<any>(), (context) =>
+    Effect.map(Effect.map(Effect.context<any>(), captured), (context) =>
       new Map(
         tags.map((tag) => [
           tag,
@@ -103,7 +104,7 @@ export const make = (definition: Model.Definition): object => {
       return Layer.effect(
         DeadLetters,
         Effect.map(
-          Effect.context<any>(),
+          Effect.map(Effect.context<any>(), captured),
           (context) => (letter: Model.DeadMessage) => Effect.provideContext(handler(letter), context)
         )
       )

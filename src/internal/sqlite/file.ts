@@ -9,6 +9,7 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 import { DatabaseSync, type StatementSync } from "node:sqlite"
 import * as BackendError from "../../BackendError.ts"
+import { messageOfThrown } from "../data/thrown.ts"
 import { VersionFile, versionFileOf } from "./versionFile.ts"
 
 /** "dgen", in the header of every file that this library made. */
@@ -43,10 +44,10 @@ const wrap = (reason: BackendError.Reason) => new BackendError.BackendError({ re
 /** What an error of SQLite or of the file system means. */
 export const toBackendError = (filename: string, cause: unknown): BackendError.BackendError => {
   if (BackendError.isBackendError(cause)) return cause
-  const { code, errcode, message } = cause as { readonly code?: string; readonly errcode?: number; message?: string }
+  const { code, errcode } = Object(cause) as { readonly code?: string; readonly errcode?: number }
   const primary = errcode === undefined ? undefined : errcode & 0xff
   const fields = (text: string) => ({
-    message: `${filename}: ${text} (${message ?? String(cause)})`,
+    message: `${filename}: ${text} (${messageOfThrown(cause)})`,
     cause,
     ...(primary === undefined ? code === undefined ? {} : { code } : { code: primary })
   })

@@ -11,6 +11,7 @@ import * as Metric from "effect/Metric"
 import type { BackendError } from "../../BackendError.ts"
 import * as Keys from "../data/keys.ts"
 import type { Place, TransactionState } from "./state.ts"
+import { count } from "./unforeseen.ts"
 
 /** A lost watch costs this much waiting at the most. */
 const WATCH_LIMIT_MILLIS = 30_000
@@ -71,7 +72,7 @@ export const raceWatch = (
   watch: Armed,
   others: ReadonlyArray<Effect.Effect<void>>
 ): Effect.Effect<void, BackendError> => {
-  const timer = Effect.andThen(Effect.sleep(WATCH_LIMIT_MILLIS), Metric.update(fallbacks, 1))
+  const timer = Effect.andThen(Effect.sleep(WATCH_LIMIT_MILLIS), count(fallbacks, 1))
   const signalled = Effect.callback<void>((resume) => {
     // what follows is run by an interruption alone: a listener that was called removes itself
     const stop = target.backend.signals.listen(Keys.toText(watch.key), () => {

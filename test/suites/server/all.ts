@@ -5,6 +5,7 @@ import { changesSuite } from "./changes.ts"
 import { deadLettersSuite } from "./deadLetters.ts"
 import { failuresSuite } from "./failures.ts"
 import { hostileSuite } from "./hostile.ts"
+import { hostileErrorsSuite } from "./hostileErrors.ts"
 import { lifeSuite } from "./life.ts"
 import { lockBoundsSuite } from "./lockBounds.ts"
 import { lockLossesSuite } from "./lockLosses.ts"
@@ -17,6 +18,7 @@ import { stateSuite } from "./state.ts"
 import { storesSuite } from "./stores.ts"
 import type { Store } from "./support.ts"
 import { takeBackSuite } from "./takeBack.ts"
+import { throwingObserversSuite } from "./throwingObservers.ts"
 
 export const allServer = (name: string, backend: Store): void => {
   actionsSuite(name, backend)
@@ -34,6 +36,8 @@ export const allServer = (name: string, backend: Store): void => {
   takeBackSuite(name, backend)
   changesSuite(name, backend)
   hostileSuite(name, backend)
+  hostileErrorsSuite(name, backend)
+  throwingObserversSuite(name, backend)
   storesSuite(name, backend)
   queueSuite(name, backend)
 }

@@ -17,7 +17,11 @@ import * as Result from "effect/Result"
 import type { Tenant } from "../../../Tenant.ts"
 import { Transaction } from "../../../Transaction.ts"
 import { packValue, unpackValue } from "../../data/codec.ts"
+import { show } from "../../data/show.ts"
+import { messageOfThrown } from "../../data/thrown.ts"
+import { logError } from "../../transactions/logging.ts"
 import { transact } from "../../transactions/loop.ts"
+import { keepRunning } from "../../transactions/unforeseen.ts"
 import { type Hub, hubOf } from "../background/hub.ts"
 import { type InvalidData, type InvalidId, InvalidOption, type JobTooLarge, render } from "../definition/errors.ts"
 import { isPriority, type Model, optionsOf, PRIORITY_LIMIT, within } from "../definition/model.ts"
@@ -86,8 +90,8 @@ const planOf = (
   const parsed = Cron.isCron(cron)
     ? Result.succeed(cron)
     : Result.mapError(
-      Result.flatMap(zoneProblem(timeZone), () => Cron.parse(String(cron), timeZone ?? "UTC")),
-      (error) => error.message
+      Result.flatMap(zoneProblem(timeZone), () => Cron.parse(show(cron), timeZone ?? "UTC")),
+      messageOfThrown
     )
   if (Result.isFailure(parsed)) {
     return invalid("cron", `must be a cron expression, in a time zone that exists: ${parsed.failure}`)
@@ -106,7 +110,7 @@ const planOf = (
 const zoneProblem = (timeZone: string | undefined): Result.Result<void, Error> =>
   Result.try({
     try: () => void new Intl.DateTimeFormat("en", { timeZone: timeZone ?? "UTC" }),
-    catch: (cause) => cause as Error
+    catch: (cause) => new Error(messageOfThrown(cause))
   })
 
 const nextTick = (plan: Plan, afterMillis: number): number => Cron.next(plan.cron, afterMillis).getTime()
@@ -174,7 +178,7 @@ const runCron = (hub: Hub, model: Model, plan: Plan): Effect.Effect<never> => {
   )
   const safe = Effect.catchCause(step, (cause) =>
     Effect.as(
-      Effect.logError(`jobs of type ${render(model.type)}: the schedule ${render(plan.name)} failed`, cause),
+      logError(`jobs of type ${render(model.type)}: the schedule ${render(plan.name)} failed`, cause),
       PAUSE_MILLIS
     ))
   return Effect.forever(Effect.flatMap(safe, Effect.sleep))
@@ -189,5 +193,7 @@ export const cronLayer = (
     const hub = yield* hubOf(model)
     const options = yield* optionsOf(model, input)
     const plan = yield* Effect.fromResult(planOf(model, name, options))
-    yield* Effect.forkScoped(Effect.interruptible(runCron(hub, model, plan)))
+    yield* Effect.forkScoped(Effect.interruptible(
+      keepRunning("jobs", `jobs of type ${render(model.type)}: the schedule ${render(name)}`, runCron(hub, model, plan))
+    ))
   }))

@@ -24,16 +24,16 @@ import * as Exit from "effect/Exit"
 import * as Latch from "effect/Latch"
 import * as Metric from "effect/Metric"
 import type { BackendError } from "../../../BackendError.ts"
+import { textOfCause, textOfThrown } from "../../data/thrown.ts"
 import type { TransactionState } from "../../transactions/state.ts"
+import { count } from "../../transactions/unforeseen.ts"
 import type { Hub } from "../background/hub.ts"
 import { passedMillis } from "../background/time.ts"
-import { textOf } from "../definition/errors.ts"
 import { elementText, encodeData, type Model, type Place, retryDelay } from "../definition/model.ts"
 import { type Job, lockOf, wasSettledHere } from "../kept/job.ts"
 import { complete, failRun, handBack, loadHeld, prefetch } from "../kept/lifecycle.ts"
 import { PART_BYTES_LIMIT, PartLimit } from "../kept/passLimits.ts"
 import type { Row } from "../kept/row.ts"
-import { errorText } from "../operations/operations.ts"
 import { take, type Taken, taking, waitForMore } from "./accept.ts"
 import { type Held, idBytes, Leases, storedBytesOf } from "./leases.ts"
 
@@ -223,7 +223,7 @@ export class Worker<E> {
     this.#hasFailed = false
     this.#settleLimit.succeeded()
     for (const { held } of batch) this.#forget(held)
-    const counted = batch.length === 0 ? Effect.void : Metric.update(handled, batch.length)
+    const counted = batch.length === 0 ? Effect.void : count(handled, batch.length)
     if (taken === undefined) return Effect.as(counted, Effect.void)
     this.#leases.setTimeout(taken.timeoutMillis)
     const next = taken.jobs.length > 0 || taken.isCut
@@ -288,13 +288,13 @@ export class Worker<E> {
   #outcomeOf(held: Held, exit: Exit.Exit<unknown, unknown>): Outcome {
     if (Exit.isFailure(exit)) {
       if (held.interrupted !== undefined) return { _tag: "HandBack" }
-      return { _tag: "Fail", failure: Cause.squash(exit.cause), text: textOf(() => Cause.pretty(exit.cause)) }
+      return { _tag: "Fail", failure: Cause.squash(exit.cause), text: textOfCause(exit.cause) }
     }
     if (exit.value === undefined) return { _tag: "Finish", data: undefined }
     const encoded = Effect.runSyncExit(encodeData(this.#model, held.job.id, exit.value))
     if (Exit.isSuccess(encoded)) return { _tag: "Finish", data: encoded.value }
     const failure = Cause.squash(encoded.cause)
-    return { _tag: "Fail", failure, text: errorText(failure) }
+    return { _tag: "Fail", failure, text: textOfThrown(failure) }
   }
 
   /** The handler has ended, or is given up on. */

@@ -5,6 +5,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import { logError } from "../../transactions/logging.ts"
 import { traced } from "../../transactions/tracing.ts"
 import type { ActionRequest } from "../definition/model.ts"
 import { isHalt } from "../definition/outcome.ts"
@@ -31,7 +32,7 @@ const runMessage = Effect.fnUntraced(function*(
     const handler = server.effects.actions.get(request.tag)!
     const exit = yield* Effect.exit(Effect.suspend(() => handler(request.payload, state)))
     if (Exit.isFailure(exit)) {
-      yield* Effect.logError(`action ${request.tag} of ${server.definition.name} crashed`, exit.cause)
+      yield* logError(`${server.name}: the action "${request.tag}" crashed`, exit.cause)
       return
     }
     if (isHalt(exit.value)) return

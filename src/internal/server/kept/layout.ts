@@ -16,11 +16,37 @@
  */
 import * as Result from "effect/Result"
 import * as Tuple from "../../../Tuple.ts"
+import { show } from "../../data/show.ts"
+import { printable } from "../../data/text.ts"
 import { locate, type Located, type QueueKeys } from "../../queue/layout.ts"
 import { libraryPrefix } from "../../tenant/layout.ts"
 
+/** A tuid for people to read; long ones are cut. */
+export const textOfTuid = (tuid: Tuple.Tuple): string => printable(elementText(tuid), TUID_SHOWN_CHARS)
+
+const TUID_SHOWN_CHARS = 500
+
+const elementText = (element: Tuple.Element): string => {
+  if (typeof element === "string") return JSON.stringify(element)
+  if (Array.isArray(element)) return `[${element.map(elementText).join(",")}]`
+  return element instanceof Uint8Array ? `0x${Buffer.from(element).toString("hex")}` : show(element)
+}
+
+/** A server by its definition and where it lies. */
+export interface Addressed {
+  readonly definition: { readonly name: string }
+  readonly keys: { readonly tuid: Tuple.Tuple }
+}
+
+/** How errors name a server. */
+export const identityOf = ({ definition, keys }: Addressed) => ({
+  server: definition.name,
+  tuid: textOfTuid(keys.tuid)
+})
+
 /** The keys of one server. */
 export class ServerKeys implements QueueKeys {
+  readonly tuid: Tuple.Tuple
   readonly prefix: Uint8Array
   readonly name: Uint8Array
   readonly head: Uint8Array
@@ -35,6 +61,7 @@ export class ServerKeys implements QueueKeys {
 
   /** Throws a `TupleError` when the tuid has an element that a key cannot hold. */
   constructor(tenantPrefix: Uint8Array, tuid: Tuple.Tuple) {
+    this.tuid = tuid
     this.prefix = Tuple.pack(["s", tuid], libraryPrefix(tenantPrefix))
     this.name = Tuple.pack(["name"], this.prefix)
     this.head = Tuple.pack(["head"], this.prefix)

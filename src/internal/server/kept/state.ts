@@ -8,10 +8,10 @@ import * as StateCodec from "../../../StateCodec.ts"
 import type { Transaction } from "../../../Transaction.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import * as Heads from "./head.ts"
-import type { ServerKeys } from "./layout.ts"
+import { type Addressed, identityOf, type ServerKeys } from "./layout.ts"
 
 /** Says whose state it is that does not fit. */
-export const named = <A, E, R>(server: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+export const named = <A, E, R>(who: Addressed, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.mapError(
     effect,
     (error) =>
@@ -20,7 +20,7 @@ export const named = <A, E, R>(server: string, effect: Effect.Effect<A, E, R>): 
           operation: error.operation,
           field: error.field,
           problem: error.problem,
-          server
+          ...identityOf(who)
         }) as E & StateCodec.StateError
         : error
   )

@@ -11,10 +11,11 @@ import * as Result from "effect/Result"
 import type { BackendError } from "../../../BackendError.ts"
 import { Transaction } from "../../../Transaction.ts"
 import { codecOf } from "../../data/codec.ts"
-import { CAUSE_LIMIT_CHARS } from "../../queue/deadLetters.ts"
+import { printable } from "../../data/text.ts"
 import * as Envelopes from "../../queue/envelope.ts"
 import { stampText } from "../../queue/pieces.ts"
 import * as Queue from "../../queue/queue.ts"
+import { logError, logWarning } from "../../transactions/logging.ts"
 import { transact } from "../../transactions/loop.ts"
 import { contextOf, incoming } from "../handling/handlers.ts"
 import { record } from "../handling/metrics.ts"
@@ -45,7 +46,7 @@ export const charge = (server: Server, item: Queue.Item, cause: string): Effect.
         id,
         message: Envelopes.withId(item.message, id),
         attempts,
-        cause: cause.slice(0, CAUSE_LIMIT_CHARS)
+        cause: printable(cause)
       }
       Queue.take(state, server.keys, [item])
       return Effect.as(bury(state, server.keys, died), died)
@@ -66,7 +67,7 @@ export const buryDirect = (
     server.tenant,
     Effect.flatMap(Transaction, (state) => {
       const id = Buffer.from(state.operationId.subarray(0, 20)).toString("hex")
-      const died = { ...letter, id, cause: letter.cause.slice(0, CAUSE_LIMIT_CHARS) }
+      const died = { ...letter, id, cause: printable(letter.cause) }
       return Effect.as(bury(state, server.keys, died), died)
     })
   )
@@ -76,8 +77,8 @@ export const afterDeath = (server: Server, died: Died): Effect.Effect<void> => {
   const envelope = Result.getOrUndefined(Envelopes.decode(died.message))
   const tag = envelope?.tag ?? "a message that cannot be read"
   record(server, server.metrics.deadLetters, 1)
-  const told = Effect.logWarning(
-    `${server.definition.name}: "${tag}" failed ${died.attempts} times and is now a dead letter`,
+  const told = logWarning(
+    `${server.name}: "${tag}" failed ${died.attempts} times and is now a dead letter`,
     died.cause
   )
   const handler = server.effects.deadLetter
@@ -87,7 +88,7 @@ export const afterDeath = (server: Server, died: Died): Effect.Effect<void> => {
     told,
     Effect.catchCause(
       Effect.suspend(() => handler(letter)),
-      (cause) => Effect.logError(`${server.definition.name}: the dead-letter handler crashed on "${tag}"`, cause)
+      (cause) => logError(`${server.name}: the dead-letter handler crashed on "${tag}"`, cause)
     )
   )
 }

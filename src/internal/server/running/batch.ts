@@ -151,7 +151,7 @@ const runItems = Effect.fnUntraced(function*(
   items: ReadonlyArray<Queue.Item>
 ): Effect.fn.Return<Batch, Crash | Unreadable, Transaction> {
   const logs = yield* holdLogs
-  const runner = yield* PureRunner.make(server.definition.name, state, logs)
+  const runner = yield* PureRunner.make(server, state, logs)
   pace.seen = items
   pace.logs = logs
   const loaded = yield* Effect.mapError(loadState(server, head), (error) => new Unreadable(error))
@@ -168,7 +168,7 @@ const runItems = Effect.fnUntraced(function*(
     pace.at = index
     const { handled, input } = yield* Effect.catchDefect(
       runItem(server, state, runner, logs, envelopeOf(index), item, index, current),
-      (defect) => Effect.fail(new Crash("message", Cause.die(defect), logs, index))
+      (defect) => Effect.fail(new Crash(tagsOf(envelopeOf(index)), Cause.die(defect), logs, index))
     )
     taken++
     current = handled.state
@@ -183,7 +183,10 @@ const runItems = Effect.fnUntraced(function*(
   const lock = last?.handled.locks ? acquire(server, state, last.input, last.item) : undefined
   const saved = yield* Effect.mapError(
     save(server, state, loaded, current, lock && { lock }),
-    (error) => new Crash("state", Cause.die(error), logs, taken === 1 ? 0 : undefined)
+    (error) => {
+      const tags = items.slice(0, taken).flatMap((_, index) => tagsOf(envelopeOf(index)))
+      return new Crash(tags, Cause.die(error), logs, taken === 1 ? 0 : undefined)
+    }
   )
   state.onCommit.push(() => {
     for (const outcome of outcomes) record(server, server.metrics.outcome(outcome), 1)
@@ -217,6 +220,9 @@ const waitingKeys = (
   return keys
 }
 
+const tagsOf = (envelope: Result.Result<Envelopes.Envelope, string>): ReadonlyArray<string> =>
+  Result.isSuccess(envelope) ? [envelope.success.tag] : []
+
 const runItem = Effect.fnUntraced(function*(
   server: Server,
   state: TransactionState,
@@ -235,8 +241,7 @@ const runItem = Effect.fnUntraced(function*(
     (decoded) => incoming(server, decoded, item.attempts + 1, decoded.id ?? stampText(item.stamp))
   )
   if (Result.isFailure(message)) {
-    const tag = Result.isSuccess(envelope) ? envelope.success.tag : "message"
-    return yield* Effect.fail(new Crash(tag, Cause.die(new Error(message.failure)), logs, index))
+    return yield* Effect.fail(new Crash(tagsOf(envelope), Cause.die(new Error(message.failure)), logs, index))
   }
   const input = message.success
   const handled = yield* handle(server, runner, logs, input, current, index)

@@ -11,6 +11,7 @@
  * 3. A crash restarts the consumer under its schedule, which starts over after each commit; when the schedule ends,
  *    the handle stops and says so (rule R13).
  * 4. A state that cannot be read stops the handle (rule R16), and so does a state that is gone (rule R26).
+ * 5. Nothing ends in silence: whatever else ends the consumer is logged and counted, and ends the handle.
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -18,10 +19,15 @@ import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
 import type { BackendError } from "../../../BackendError.ts"
+import { textOfCause } from "../../data/thrown.ts"
+import * as Envelopes from "../../queue/envelope.ts"
+import { logError, logWarning } from "../../transactions/logging.ts"
 import { transact } from "../../transactions/loop.ts"
 import { traced } from "../../transactions/tracing.ts"
+import { report } from "../../transactions/unforeseen.ts"
 import { raceWatch } from "../../transactions/watching.ts"
 import { runActions } from "../handling/actions.ts"
 import { Crash } from "../handling/handlers.ts"
@@ -110,7 +116,7 @@ const learn = (server: Server, pace: Pace, error: Crash | BackendError): Effect.
   }
   error.logs.release()
   const culprit = error.index === undefined ? alone : pace.seen[error.index]
-  if (culprit !== undefined) return charge(server, culprit, Cause.pretty(error.cause))
+  if (culprit !== undefined) return charge(server, culprit, textOfCause(error.cause))
   pace.limit = halved(pace)
   return Effect.void
 }
@@ -124,8 +130,16 @@ const turnAndWait = (server: Server, pace: Pace, wait: (batch: Idle) => Effect.E
         : Effect.ensuring(restore(wait(exit.value)), Effect.sync(exit.value.watch.cancel)))
   )
 
+/** The consumer of a server: an end of it that nobody foresaw ends the handle, which says so (5). */
+export const consume = (server: Server): Effect.Effect<void> =>
+  Effect.catchCause(live(server), (cause) =>
+    Effect.andThen(
+      Effect.sync(() => stop(server, `its consumer ended unexpectedly: ${textOfCause(cause)}`)),
+      report("consumer", `${server.name}: the consumer ended unexpectedly, and the handle with it`, cause)
+    ))
+
 /** The consumer's life: turns, and its restarts (3). Ends when the handle ends. */
-export const consume = Effect.fnUntraced(function*(server: Server) {
+const live = Effect.fnUntraced(function*(server: Server) {
   const pace: Pace = {
     limit: server.options.consumeK,
     seen: [],
@@ -168,11 +182,9 @@ const crashed = (
   error: Crash | BackendError | undefined,
   exit: Cause.Cause<unknown>
 ): Effect.Effect<void> => {
-  const what = error instanceof Crash ? `handling "${error.messageTag}"` : "consuming"
-  const name = server.definition.name
   record(server, server.metrics.outcome("crash"), 1)
-  const told = Effect.logError(
-    `${name}: ${what} crashed, the consumer restarts`,
+  const told = logError(
+    `${server.name}: ${error === undefined ? "consuming" : whatOf(pace, error)} crashed, the consumer restarts`,
     error instanceof Crash ? error.cause : exit
   )
   if (error === undefined) return told
@@ -180,13 +192,21 @@ const crashed = (
     told,
     Effect.catch(
       Effect.uninterruptible(learn(server, pace, error)),
-      (failure) => Effect.logWarning(`${name}: a failed attempt could not be counted`, failure)
+      (failure) => logWarning(`${server.name}: a failed attempt could not be counted`, failure)
     )
   )
 }
 
+/** What was under way: the message that the store refused is named like one whose handler died. */
+const whatOf = (pace: Pace, error: Crash | BackendError): string => {
+  if (error instanceof Crash) return error.what
+  const culprit = isOfMessage(error) ? pace.seen[pace.at] : undefined
+  const envelope = culprit && Result.getOrUndefined(Envelopes.decode(culprit.message))
+  return envelope === undefined ? "consuming" : `handling "${envelope.tag}"`
+}
+
 const giveUp = (server: Server): Effect.Effect<void> =>
-  Effect.logError(`${server.definition.name}: the restart schedule has ended, the consumer stops`).pipe(
+  logError(`${server.name}: the restart schedule has ended, the consumer stops`).pipe(
     Effect.andThen(Effect.sync(() => {
       record(server, server.metrics.ended, 1)
       stop(server, "the consumer crashed and its restart schedule has ended")
@@ -201,7 +221,7 @@ const waitFor = (server: Server, { dueMillis, watch }: Idle): Effect.Effect<void
     raceWatch(server.tenant, watch, others),
     (error) =>
       Effect.andThen(
-        Effect.logWarning(`${server.definition.name}: watching the store failed, looking again`, error),
+        logWarning(`${server.name}: watching the store failed, looking again`, error),
         Effect.sleep(LOOK_AGAIN_MILLIS)
       )
   )

@@ -18,9 +18,9 @@ import type { TransactionState } from "../../transactions/state.ts"
 import { DefinitionMismatch } from "../definition/errors.ts"
 import type { Behaviour, Effects, Options } from "../definition/model.ts"
 import { holdLogs, PureRunner } from "../handling/purity.ts"
-import { make, RunsIn, stop } from "../handling/server.ts"
+import { make, runningIn, stop } from "../handling/server.ts"
 import type { Head } from "../kept/head.ts"
-import { ServerKeys } from "../kept/layout.ts"
+import { ServerKeys, textOfTuid } from "../kept/layout.ts"
 import { headOf, named, readState, writeHead } from "../kept/state.ts"
 import * as Clients from "../sending/client.ts"
 import { consume } from "./consumer.ts"
@@ -29,16 +29,12 @@ import * as Handles from "./handle.ts"
 export { client } from "../sending/client.ts"
 export { castAllTx } from "../sending/messages.ts"
 
-/** A tuid for people to read. */
-const textOf = (tuid: Tuple.Tuple): string =>
-  JSON.stringify(tuid, (_, value) => typeof value === "bigint" ? String(value) : value)
-
 /** Writes the first state, or finds that there is one. Succeeds with the tuid that counts. */
 const initialise = Effect.fnUntraced(function*(behaviour: Behaviour, options: Options, tenant: Tenant["Service"]) {
   const { definition } = behaviour
   const state = yield* Transaction
   const logs = yield* holdLogs
-  const runner = yield* PureRunner.make(definition.name, state, logs)
+  const runner = yield* PureRunner.make({ definition, keys: options }, state, logs)
   const init = runner.run("init", Effect.suspend(() => behaviour.init({ tuid: options.tuid })))
   const initial = yield* Effect.tapCause(init, () => Effect.sync(() => logs.release()))
   const tuid = initial.tuid ?? options.tuid
@@ -48,7 +44,7 @@ const initialise = Effect.fnUntraced(function*(behaviour: Behaviour, options: Op
     return yield* new DefinitionMismatch({
       server: definition.name,
       stored: Buffer.from(stored).toString(),
-      tuid: textOf(tuid)
+      tuid: textOfTuid(tuid)
     })
   }
   const head = bytes === undefined ? undefined : yield* headOf(bytes)
@@ -87,7 +83,7 @@ const register = (
       new DefinitionMismatch({
         server: definition.name,
         stored: `another definition named ${definition.name}`,
-        tuid: textOf(options.tuid)
+        tuid: textOfTuid(options.tuid)
       })
     )
   }
@@ -102,7 +98,7 @@ export const start = Effect.fnUntraced(function*(behaviour: Behaviour, effects: 
   yield* Clients.keysOf(definition.name, tenant, options.tuid)
   yield* register(behaviour, options, tenant)
   const tuid: Tuple.Tuple = yield* named(
-    definition.name,
+    { definition, keys: options },
     transact(tenant, initialise(behaviour, options, tenant))
   )
   const keys = new ServerKeys(tenant.prefix, tuid)
@@ -112,7 +108,7 @@ export const start = Effect.fnUntraced(function*(behaviour: Behaviour, effects: 
   const server = make({ definition, behaviour, effects, options, tenant, tuid, keys, context })
   yield* Scope.addFinalizer(scope, server.inFlight.idle)
   const consumer = options.consume
-    ? yield* Effect.forkIn(Effect.provideService(consume(server), RunsIn, server), scope)
+    ? yield* Effect.forkIn(runningIn(server, consume(server)), scope)
     : undefined
   // the last one is the first to run: what runs in the scope takes nothing more
   yield* Scope.addFinalizer(scope, Effect.sync(() => stop(server, "the server's scope closed")))

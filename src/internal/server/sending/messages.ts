@@ -11,7 +11,7 @@ import { VALUE_LIMIT_BYTES } from "../../../Backend.ts"
 import { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
 import { codecOf } from "../../data/codec.ts"
-import { show } from "../../data/show.ts"
+import { reading, show } from "../../data/show.ts"
 import * as Envelopes from "../../queue/envelope.ts"
 import * as Queue from "../../queue/queue.ts"
 import { PIECE_BYTES } from "../../tenant/limits.ts"
@@ -19,7 +19,7 @@ import type { TransactionState } from "../../transactions/state.ts"
 import { signalKey } from "../../transactions/watching.ts"
 import { InvalidPayload, PayloadTooLarge, UnknownMessage } from "../definition/errors.ts"
 import type { Definition, Kind, Message } from "../definition/model.ts"
-import { ServerKeys } from "../kept/layout.ts"
+import { identityOf, ServerKeys } from "../kept/layout.ts"
 
 /** The longest message: it leaves room in a transaction for the state it changes. */
 export const MESSAGE_LIMIT_BYTES = 50 * VALUE_LIMIT_BYTES
@@ -29,6 +29,12 @@ const TOGETHER_LIMIT_BYTES = 9_000_000
 
 /** What a piece of a queued message is charged beside its bytes: its key three times, and its share of a counter. */
 const KEYS_BYTES = 512
+
+/** Whom a message is sent to. */
+export interface Recipient {
+  readonly definition: Definition
+  readonly keys: ServerKeys
+}
 
 /** A checked message; `data` is its payload as plain data. */
 export interface Checked {
@@ -40,20 +46,20 @@ type Refused = InvalidPayload | UnknownMessage
 
 /** Checks a message against a protocol. */
 export const check = (
-  definition: Definition,
+  who: Recipient,
   kinds: ReadonlyArray<Kind>,
   operation: string,
   tag: string,
   payload: unknown
 ): Result.Result<Checked, Refused> => {
-  const server = definition.name
+  const { definition } = who
   const message = typeof tag === "string" ? definition.messages.get(tag) : undefined
   if (message === undefined || !kinds.includes(message.kind)) {
     const known = [...definition.messages.values()].filter((other) => kinds.includes(other.kind)).map((m) => m.tag)
     const problem = message === undefined ? `there is no such message` : `it is a ${message.kind}`
     return Result.fail(
       new UnknownMessage({
-        server,
+        ...identityOf(who),
         tag: show(tag),
         problem: `${operation} cannot send it: ${problem}. It takes one of: ${known.join(", ")}`
       })
@@ -62,31 +68,33 @@ export const check = (
   if (message.payload === undefined) {
     return payload === undefined
       ? Result.succeed({ message, data: null })
-      : Result.fail(new InvalidPayload({ server, tag, field: "", problem: "this message takes no payload" }))
+      : Result.fail(
+        new InvalidPayload({ ...identityOf(who), tag, field: "", problem: "this message takes no payload" })
+      )
   }
   return Result.match(codecOf(message.payload).encode(payload), {
-    onFailure: ({ field, problem }) => Result.fail(new InvalidPayload({ server, tag, field, problem })),
+    onFailure: ({ field, problem }) => Result.fail(new InvalidPayload({ ...identityOf(who), tag, field, problem })),
     onSuccess: (data) => Result.succeed({ message, data })
   })
 }
 
 /** The bytes of a checked message. */
 export const toBytes = (
-  definition: Definition,
+  who: Recipient,
   checked: Checked,
   caller: Envelopes.Caller | undefined,
   sent: Sent
 ): Result.Result<Uint8Array, PayloadTooLarge | InvalidPayload> => {
-  const named = { server: definition.name, tag: checked.message.tag }
+  const { tag } = checked.message
   const packed = Result.mapError(
-    Envelopes.tryEncode({ tag: checked.message.tag, payload: checked.data, caller, ...sent }),
-    (problem) => new InvalidPayload({ ...named, ...problem })
+    Envelopes.tryEncode({ tag, payload: checked.data, caller, ...sent }),
+    (problem) => new InvalidPayload({ ...identityOf(who), tag, ...problem })
   )
   return Result.flatMap(
     packed,
     (bytes): Result.Result<Uint8Array, PayloadTooLarge> =>
       bytes.length <= MESSAGE_LIMIT_BYTES ? Result.succeed(bytes) : Result.fail(
-        new PayloadTooLarge({ ...named, bytes: bytes.length, limitBytes: MESSAGE_LIMIT_BYTES })
+        new PayloadTooLarge({ ...identityOf(who), tag, bytes: bytes.length, limitBytes: MESSAGE_LIMIT_BYTES })
       )
   )
 }
@@ -105,18 +113,27 @@ export const push = (
 /** Where and when a message is sent. */
 export type Sent = Pick<Envelopes.Envelope, "trace" | "millis">
 
+/** A span of a foreign tracer is kept if its names can be. */
+const traceOf = ({ sampled, spanId, traceId }: Tracer.AnySpan): Envelopes.Trace | undefined =>
+  [traceId, spanId].every((id) => typeof id === "string" && id.length <= SPAN_NAME_LIMIT_CHARS && id.isWellFormed())
+    ? { traceId, spanId, sampled: sampled === true }
+    : undefined
+
+/** Twice as long as those of any tracer in use. */
+const SPAN_NAME_LIMIT_CHARS = 64
+
 /** The span that the current fiber is in, and the time. */
 export const sentNow: Effect.Effect<Sent> = Effect.withFiber((fiber) => {
   const span = Context.getOrUndefined(fiber.context as Context.Context<Tracer.ParentSpan>, Tracer.ParentSpan)
   return Effect.succeed({
-    trace: span && { traceId: span.traceId, spanId: span.spanId, sampled: span.sampled },
+    trace: span && reading(() => traceOf(span), undefined),
     millis: fiber.getRef(Clock.Clock).currentTimeMillisUnsafe()
   })
 })
 
 /** Checks and encodes casts, all or none. */
 export const encodeCasts = (
-  definition: Definition,
+  who: Recipient,
   operation: string,
   messages: ReadonlyArray<readonly [tag: string, payload?: unknown]>,
   sent: Sent
@@ -125,7 +142,7 @@ export const encodeCasts = (
   const noMessage = (value: unknown) =>
     Result.fail(
       new UnknownMessage({
-        server: definition.name,
+        ...identityOf(who),
         tag: show(value),
         problem: `${operation} cannot send it: it takes an array of messages, each [tag, payload]`
       })
@@ -135,15 +152,15 @@ export const encodeCasts = (
     if (!Array.isArray(message)) return noMessage(message)
     const [tag, payload] = message
     const bytes = Result.flatMap(
-      check(definition, ["cast"], operation, tag, payload) as Result.Result<Checked, Refused | PayloadTooLarge>,
-      (checked) => toBytes(definition, checked, undefined, sent)
+      check(who, ["cast"], operation, tag, payload) as Result.Result<Checked, Refused | PayloadTooLarge>,
+      (checked) => toBytes(who, checked, undefined, sent)
     )
     if (Result.isFailure(bytes)) return Result.fail(bytes.failure)
     items.push(bytes.success)
   }
   const bytes = items.reduce((sum, item) => sum + item.length + KEYS_BYTES * Math.ceil(item.length / PIECE_BYTES), 0)
   return bytes <= TOGETHER_LIMIT_BYTES ? Result.succeed(items) : Result.fail(
-    new PayloadTooLarge({ server: definition.name, tag: operation, bytes, limitBytes: TOGETHER_LIMIT_BYTES })
+    new PayloadTooLarge({ ...identityOf(who), tag: operation, bytes, limitBytes: TOGETHER_LIMIT_BYTES })
   )
 }
 
@@ -155,11 +172,13 @@ export const castAllTx = (
   messages: ReadonlyArray<readonly [tag: string, payload?: unknown]>
 ): Effect.Effect<void, InvalidPayload | UnknownMessage | PayloadTooLarge, Transaction> =>
   Effect.flatMap(Transaction, (state) =>
-    Effect.flatMap(sentNow, (sent) =>
-      Effect.flatMap(
-        Effect.fromResult(encodeCasts(definition, operation, messages, sent)),
+    Effect.flatMap(sentNow, (sent) => {
+      const keys = new ServerKeys(state.prefix, tuid)
+      return Effect.flatMap(
+        Effect.fromResult(encodeCasts({ definition, keys }, operation, messages, sent)),
         (items) => {
-          push(state, new ServerKeys(state.prefix, tuid), items)
+          push(state, keys, items)
           return Queue.done(state)
         }
-      )))
+      )
+    }))
