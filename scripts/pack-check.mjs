@@ -1,9 +1,9 @@
 // The package as a user gets it: packed, checked by publint and attw, installed into a project of its own, compiled
 // there with every declaration checked, and run.
 import { spawnSync } from "node:child_process"
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { dirname, join } from "node:path"
 
 const folder = mkdtempSync(join(tmpdir(), "effect-dgen-pack-"))
 
@@ -74,6 +74,32 @@ if (printed !== "41 ok") {
   process.exit(1)
 }
 run("the program effect-dgen", "npx", ["effect-dgen", "--help"], consumer)
+
+// what the documents link to comes with the package, headings included
+const installed = join(consumer, "node_modules", "effect-dgen")
+const documents = ["README.md", "CHANGELOG.md"].concat(
+  readdirSync(join(installed, "docs"), { recursive: true }).filter((name) => name.endsWith(".md")).map((name) =>
+    join("docs", name)
+  )
+)
+const anchorsOf = (file) =>
+  Array.from(
+    readFileSync(file, "utf8").matchAll(/^#+ (.*)$/gm),
+    ([, heading]) => heading.toLowerCase().replace(/[^\p{L}\p{N}\s_-]/gu, "").replace(/\s/g, "-")
+  )
+for (const document of documents) {
+  for (const [, link] of readFileSync(join(installed, document), "utf8").matchAll(/\]\(([^)\s]+)\)/g)) {
+    if (/^[a-z]+:/.test(link)) continue
+    const [path, anchor] = link.split("#")
+    const target = path === "" ? join(installed, document) : join(installed, dirname(document), path)
+    const found = existsSync(target) && (anchor === undefined || anchorsOf(target).includes(anchor))
+    if (!found) {
+      console.error(`${document} links to ${link}, which the package does not have`)
+      process.exit(1)
+    }
+  }
+}
+
 for (const blocked of ["effect-dgen/internal/data/keys", "effect-dgen/index"]) {
   const probe = spawnSync("node", ["--input-type=module", "-e", `await import(${JSON.stringify(blocked)})`], {
     cwd: consumer,

@@ -119,6 +119,8 @@ export interface WatchRequest {
   readonly fire: () => void
   readonly fail: (error: BackendError) => void
   onCancel: (() => void) | undefined
+  /** A driver whose watches are lost with the whole store only says so here: who waits then looks again less often. */
+  isKept?: boolean
 }
 
 /**

@@ -283,7 +283,7 @@ export const stop = <const State, Server extends string = never>(
 
 /**
  * The outcome that keeps a state and asks for the lock: the message's locked handler runs next, outside of any
- * transaction, and until it ends no other queued message is handled (source document, section 4.4).
+ * transaction, and until it ends no other queued message is handled.
  *
  * **Example** (Work between two commits)
  *

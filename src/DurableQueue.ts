@@ -55,7 +55,7 @@ export interface Item {
 }
 
 /**
- * A message that was taken off the queue because handling it failed too often (source document, section 5): its tag and
+ * A message that was taken off the queue because handling it failed too often: its tag and
  * payload (as plain data; `undefined` when the bytes cannot be read), how often it was tried, when it died, and why.
  *
  * @since 0.1.0
@@ -133,6 +133,7 @@ export const pushAll = (
       return refuse(state, "the items must be an array of Uint8Arrays", ".pushAll")
     }
     for (const item of items) Queue.push(state, keys, item)
+    if (items.length > 0) keys.ring(state)
     return state.failure === undefined ? Effect.void : Effect.die(state.failure)
   })
 

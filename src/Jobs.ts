@@ -148,7 +148,7 @@ export interface JobType<in out A> {
 
   /**
    * Adds a job, pending until its time. Succeeds with what was done; fails with `JobExists` when the id is there and
-   * `ifExists` is not `"resubmit"` or `"ignore"`. A resubmitted job keeps its priority and key. (RFC: `add/3,4`)
+   * `ifExists` is not `"resubmit"` or `"ignore"`. A resubmitted job keeps its priority and key.
    */
   add(
     id: Tuple.Element,
@@ -159,30 +159,30 @@ export interface JobType<in out A> {
   /**
    * Removes a job in any state. Its holder, if it has one, gets `Halt`, a handler is interrupted. A job whose row is
    * damaged is removed too: what lies in the indexes for it is cleared by whoever meets it, and it is counted until then.
-   * One that a newer version of the library wrote is whole: removing it dies. (RFC: `remove/1`)
+   * One that a newer version of the library wrote is whole: removing it dies.
    */
   remove(id: Tuple.Element): Effect.Effect<void, JobNotFound | InvalidId | InvalidOption, Transaction>
 
   /**
    * Asks for another run: a pending job gets the new time and data, if some are given; a finished or dead one is pending
    * again, at once or at its time; a running one is pending again once it is finished, with the new data. Succeeds with
-   * the state that the job is in now. (RFC: `resubmit/1`)
+   * the state that the job is in now.
    */
   resubmit(
     id: Tuple.Element,
     options?: { readonly scheduledAt?: DateTime.DateTime.Input | undefined; readonly data?: A | undefined }
   ): Effect.Effect<JobState, JobNotFound | InvalidData | InvalidId | InvalidOption | JobTooLarge, Transaction>
 
-  /** The data of a job, as its holder last wrote it. (RFC: `get_job_data/1`) */
+  /** The data of a job, as its holder last wrote it. */
   getData(id: Tuple.Element): Effect.Effect<A, JobNotFound | UnreadableData | InvalidId | InvalidOption, Transaction>
 
-  /** The state of a job. (RFC: `get_job_state/1`) */
+  /** The state of a job. */
   getState(id: Tuple.Element): Effect.Effect<JobState, JobNotFound | InvalidId | InvalidOption, Transaction>
 
-  /** Stores the type's activity timeout, for all processes: at least 100 ms. (RFC: `set_type_timeout/2`) */
+  /** Stores the type's activity timeout, for all processes: at least 100 ms. */
   setTimeout(timeout: Duration.Input): Effect.Effect<void, InvalidOption, Transaction>
 
-  /** The type's activity timeout: the stored one, or the definition's. (RFC: `get_type_timeout/1`) */
+  /** The type's activity timeout: the stored one, or the definition's. */
   readonly getTimeout: Effect.Effect<Duration.Duration, InvalidOption, Transaction>
 
   /** Nothing of this type is taken any more, in any process, until `resume`. Running jobs go on. */
@@ -198,7 +198,7 @@ export interface JobType<in out A> {
 
   /**
    * A sign of life, with new data if some is given. Owed at least once per timeout; workers do it by themselves.
-   * Succeeds with the job as it is now. (RFC: `update/2,3`)
+   * Succeeds with the job as it is now.
    */
   update(job: Job<A>, data?: A): Effect.Effect<Job<A>, HolderError, Transaction>
 
@@ -208,16 +208,16 @@ export interface JobType<in out A> {
     change: (data: A) => A
   ): Effect.Effect<Job<A>, HolderError | UnreadableData, Transaction>
 
-  /** Ends the run well, with final data if some is given. (RFC: `finish/2,3`) */
+  /** Ends the run well, with final data if some is given. */
   finish(job: Job<A>, data?: A): Effect.Effect<void, HolderError, Transaction>
 
-  /** Asks for another run after this one. (RFC: `resubmit/2,3`) */
+  /** Asks for another run after this one. */
   resubmitJob(
     job: Job<A>,
     options?: { readonly scheduledAt?: DateTime.DateTime.Input | undefined }
   ): Effect.Effect<Job<A>, Halt | InvalidOption, Transaction>
 
-  /** Whether another run was asked for; `false` for a job that is lost. (RFC: `is_resubmitted/1`) */
+  /** Whether another run was asked for; `false` for a job that is lost. */
   isResubmitted(job: Job<A>): Effect.Effect<boolean, InvalidOption, Transaction>
 
   /**
@@ -250,7 +250,7 @@ export interface JobType<in out A> {
   /**
    * Takes a job, and waits for one if none is due: for good, or until `timeout` has passed, then with `Option.none()`.
    * With `maxScheduledTime`, jobs due up to then are taken, instead of those due now. The caller holds the job: it owes
-   * an `update` per timeout, and `finish`, `fail` or `release`. (RFC: `accept/1,2`)
+   * an `update` per timeout, and `finish`, `fail` or `release`.
    */
   accept(options?: {
     readonly maxScheduledTime?: DateTime.DateTime.Input | undefined
@@ -259,7 +259,7 @@ export interface JobType<in out A> {
 
   /**
    * Subscribes to a job's changes, with its state and data as they are now: await them with `Jobs.wait`. States in
-   * between can be missed, the latest one and the removal cannot. (RFC: `subscribe/2`)
+   * between can be missed, the latest one and the removal cannot.
    */
   subscribe(
     id: Tuple.Element
@@ -362,7 +362,7 @@ export const make = <S extends Schema.Codec<any, any, never, never>>(
  * Waits for the next change of a subscribed job, or of the first of several that has one: what came since the
  * subscription, or since the last wait. With `state`, for a change to that state; a job that is in it already, and was
  * not given by a wait before, is given at once. A removal is always given, and nothing follows it. Succeeds with
- * `Option.none()` when the timeout has passed, or when nothing can follow. (RFC: `wait/2`)
+ * `Option.none()` when the timeout has passed, or when nothing can follow.
  *
  * Fails with `BackendError` when the tenant's layer has ended, with `UnreadableData` when the job's data does not fit its
  * schema, with `InvalidOption` for what is no subscription, and for options that are none.
@@ -381,7 +381,7 @@ export const wait = <A>(
 
 /**
  * Ends a subscription before its scope does; waits for it end. What is no subscription is a mistake of the program: it
- * dies with `InvalidOption`. (RFC: `unsubscribe/1`)
+ * dies with `InvalidOption`.
  *
  * @since 0.1.0
  * @category subscriptions

@@ -2,7 +2,7 @@
  * How a server's state lies in the store. A codec reads and writes one value under a prefix, as part of a transaction,
  * and an update writes only what changed.
  *
- * The schema of a state says how it is split (source document, section 4.5):
+ * The schema of a state says how it is split:
  *
  * - *assigns*: a `Struct`, a `Class`, or a `Record` with string keys. A key an entry.
  * - *components*: an array of structs (or classes, or unions of them) with a string `id`. A key an item, and one for its
@@ -19,6 +19,10 @@
  * whenever a part of it changed, and on every read. State that does not fit its schema is refused with its path, and
  * nothing is written.
  *
+ * What the schema at hand does not know, a newer version's entry, item field or record entry, stays as it is: entries as
+ * they lie, and fields inside of other parts with what is written in their place, as deep as the schema has structs. In a
+ * list whose items have no `id`, they go with the item of the same content, or at the same place.
+ *
  * What the user owes: a state is never changed in place. Parts that are the same objects as before are taken to be
  * unchanged; so a handler that wants little written changes little, and keeps the other objects.
  *
@@ -28,13 +32,14 @@ import * as Effect from "effect/Effect"
 import type * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { codecOf } from "./internal/data/codec.ts"
+import { strictCodecOf } from "./internal/data/codec.ts"
 import { Refused } from "./internal/data/problem.ts"
 import { type Form, formOf } from "./internal/state/form.ts"
 import { merge } from "./internal/state/merge.ts"
 import { ANNOTATION, decode, type Override, type Plan, planOf } from "./internal/state/plan.ts"
 import { parseRows, plainOf } from "./internal/state/stored.ts"
-import { clearBelow, Writes, writeValue } from "./internal/state/write.ts"
+import { writeValue } from "./internal/state/write.ts"
+import { clearBelow, Writes } from "./internal/state/writes.ts"
 import { Transaction } from "./Transaction.ts"
 import * as Tuple from "./Tuple.ts"
 
@@ -121,7 +126,7 @@ export const make = <A, I>(schema: Schema.Codec<A, I, never, never>): StateCodec
 
 const compile = <A, I>(schema: Schema.Codec<A, I, never, never>): StateCodec<A> => {
   const plan = planOf(schema)
-  const whole = codecOf(schema)
+  const whole = strictCodecOf(schema)
   return {
     read: (prefix) =>
       Effect.flatMap(Transaction, (state) => {

@@ -16,6 +16,7 @@ import { Backend, KEY_LIMIT_BYTES, KEY_PREFIX_ALLOWANCE_BYTES } from "./Backend.
 import { BackendError, InvalidArgument } from "./BackendError.ts"
 import { show } from "./internal/data/show.ts"
 import { Calls, CallsOf } from "./internal/tenant/calls.ts"
+import { LocalHostsOf } from "./internal/tenant/hosts.ts"
 import { processPrefix, userPrefix } from "./internal/tenant/layout.ts"
 import { INSTANCE_BYTES } from "./internal/tenant/limits.ts"
 import { Presence, PresenceOf } from "./internal/tenant/presence.ts"
@@ -85,8 +86,7 @@ const checkPath = (operation: string, path: ReadonlyArray<string>): Effect.Effec
 
 /**
  * The tenant of a directory path, made when it does not exist: one or more non-empty strings. Requires a `Backend`.
- * Fails with `BackendError`: `InvalidArgument` when the path cannot be used, or what the store fails with (source
- * document, section 3).
+ * Fails with `BackendError`: `InvalidArgument` when the path cannot be used, or what the store fails with.
  *
  * Layers of one path on one store share its keys; two paths share none, also where one begins with the other. When the
  * layer's scope closes, its calls that wait fail with `ServerStopped`.
@@ -128,7 +128,11 @@ export const layer = (path: ReadonlyArray<string>): Layer.Layer<Tenant, BackendE
         ? new Slots(Tuple.pack(["slot"], processPrefix(prefix, instance)), presence)
         : undefined
       const calls = yield* Calls.make({ ...place, slots }, instance)
-      const services = Context.empty().pipe(Context.add(PresenceOf, presence), Context.add(CallsOf, calls))
+      const services = Context.empty().pipe(
+        Context.add(LocalHostsOf, new Map()),
+        Context.add(PresenceOf, presence),
+        Context.add(CallsOf, calls)
+      )
       const target = { ...place, services, slots }
       const pushes = yield* Pushes.make(target)
       return Tenant.of({

@@ -116,7 +116,7 @@ export * as SqliteBackend from "./SqliteBackend.ts"
  * How a server's state lies in the store. A codec reads and writes one value under a prefix, as part of a transaction,
  * and an update writes only what changed.
  *
- * The schema of a state says how it is split (source document, section 4.5):
+ * The schema of a state says how it is split:
  *
  * - *assigns*: a `Struct`, a `Class`, or a `Record` with string keys. A key an entry.
  * - *components*: an array of structs (or classes, or unions of them) with a string `id`. A key an item, and one for its
@@ -132,6 +132,10 @@ export * as SqliteBackend from "./SqliteBackend.ts"
  * schema became another kind; the part takes its new form when it next changes. Checks of a whole struct or list run
  * whenever a part of it changed, and on every read. State that does not fit its schema is refused with its path, and
  * nothing is written.
+ *
+ * What the schema at hand does not know, a newer version's entry, item field or record entry, stays as it is: entries as
+ * they lie, and fields inside of other parts with what is written in their place, as deep as the schema has structs. In a
+ * list whose items have no `id`, they go with the item of the same content, or at the same place.
  *
  * What the user owes: a state is never changed in place. Parts that are the same objects as before are taken to be
  * unchanged; so a handler that wants little written changes little, and keeps the other objects.

@@ -55,7 +55,7 @@ describe("docstrings", () => {
       assert.deepStrictEqual(found.filter((entry) => !isDocumented(entry)).map((entry) => entry.name), [])
       // nothing was overlooked
       const values = found.filter((entry) => !entry.isType).map((entry) => entry.name)
-      const module: object = await import(`../src/${name}.ts`)
+      const module: object = await import(`../../src/${name}.ts`)
       assert.deepStrictEqual([...new Set(values)].sort(), Object.keys(module).sort())
       assert.match(read(`src/${name}.ts`), /^\/\*\*\n \* [\s\S]*?@since \d+\.\d+\.\d+\n \*\//)
     })

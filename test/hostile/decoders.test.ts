@@ -141,7 +141,13 @@ describe("hostile bytes", () => {
     (bytes) => readsHead(Buffer.concat([Buffer.from(version), bytes]))
   )
 
-  const definition: Definition = { name: "Vault", state: Schema.Int, messages: new Map(), actions: new Map() }
+  const definition: Definition = {
+    name: "Vault",
+    hosted: false,
+    state: Schema.Int,
+    messages: new Map(),
+    actions: new Map()
+  }
   const message: Message = {
     tag: "Look",
     kind: "call",

@@ -125,10 +125,12 @@ describe("a store that fails", () => {
           yield* transact(Effect.forEach(Array.from({ length: COUNT }, (_, i) => i), (n) => Hasty.add(n, { n })))
           left = 4
           yield* Effect.replicateEffect(Hasty.accept(), COUNT, { concurrency: 10, discard: true })
-          // taken once more: only what was given back can be
-          const again = yield* Effect.replicateEffect(Hasty.accept(), COUNT, { concurrency: 10 })
-          const ids = again.map((job) => Option.getOrThrow(job)).filter((job) => job.attempt >= 2).map((job) => job.id)
-          assert.strictEqual(new Set(ids).size, COUNT)
+          // taken once more: only what was given back can be, some more than once where that takes long
+          const again = new Set<unknown>()
+          while (again.size < COUNT) {
+            const jobs = yield* Effect.replicateEffect(Hasty.accept(), 10, { concurrency: 10 })
+            for (const job of jobs.map(Option.getOrThrow)) if (job.attempt >= 2) again.add(job.id)
+          }
           assert.isBelow(left, 4)
         }))
       )

@@ -6,14 +6,14 @@ import { type ChildProcess, spawn } from "node:child_process"
 import * as path from "node:path"
 import { temporaryFolder } from "../support/temporary.ts"
 import { finishes, isLong, storeAt, Work, Worker } from "./child.ts"
+import { Deadly, POISON } from "./poisonChild.ts"
 
 const { transact } = Tenant
 const COUNT = 300
 const KILLS = 5
 
-const child = path.join(import.meta.dirname, "child.ts")
-const start = (filename: string): ChildProcess =>
-  spawn(process.execPath, [child, filename], { stdio: ["pipe", "pipe", "inherit"] })
+const start = (filename: string, child = "child.ts"): ChildProcess =>
+  spawn(process.execPath, [path.join(import.meta.dirname, child), filename], { stdio: ["pipe", "pipe", "inherit"] })
 
 const ready = (process: ChildProcess) =>
   Effect.callback<void>((resume) => void process.stdout!.once("data", () => resume(Effect.void)))
@@ -59,6 +59,37 @@ it.live(
       for (let n = 0; n < added; n++) {
         assert.strictEqual((yield* transact(Transaction.get(finishes(n))))?.[0], 1, `job ${n}`)
       }
+    }).pipe(Effect.provide(storeAt(filename)))
+  },
+  120_000
+)
+
+it.live(
+  "a job that kills each process that runs it dies, and those that ran beside it are finished",
+  () => {
+    const filename = path.join(temporaryFolder(), "poison.db")
+    const COUNT = 9
+    return Effect.gen(function*() {
+      yield* transact(Effect.forEach(Array.from({ length: COUNT }, (_, n) => n), (n) => Deadly.add(n, { n })))
+      const isOver = Effect.map(transact(Deadly.counts), ({ pending, running }) => pending + running === 0)
+      let deaths = 0
+      for (;;) {
+        const worker = start(filename, "poisonChild.ts")
+        const died = yield* Effect.forkChild(ended(worker), { startImmediately: true })
+        const over = Effect.repeat(Effect.delay(isOver, 50), { until: (isOver) => isOver })
+        if (yield* Effect.raceFirst(Effect.as(Fiber.join(died), false), Effect.as(over, true))) {
+          worker.stdin!.end()
+          yield* Fiber.join(died)
+          break
+        }
+        deaths++
+      }
+      assert.strictEqual(deaths, 3)
+      assert.deepStrictEqual(
+        yield* transact(Deadly.counts),
+        { pending: 0, running: 0, finished: COUNT - 1, dead: 1 }
+      )
+      assert.strictEqual(yield* transact(Deadly.getState(POISON)), "dead")
     }).pipe(Effect.provide(storeAt(filename)))
   },
   120_000

@@ -6,7 +6,16 @@ import { TestClock } from "effect/testing"
 import * as Heads from "../../src/internal/server/kept/head.ts"
 import { Desk, held, startDesk } from "../suites/server/desk.ts"
 import { grains, Mill, mill, type Run, startMill } from "../suites/server/mill.ts"
-import { elsewhere, failureOf, inside, keysOf, overwrite, rowsUnder, waitingCalls } from "../suites/server/support.ts"
+import {
+  elsewhere,
+  failureOf,
+  inside,
+  keysOf,
+  overwrite,
+  rowsUnder,
+  tapped,
+  waitingCalls
+} from "../suites/server/support.ts"
 
 const timed = (title: string, test: Effect.Effect<void, unknown, Tenant.Tenant | Backend.Backend | Scope.Scope>) =>
   it.effect(title, () =>
@@ -156,6 +165,29 @@ describe("time and crashes", () => {
       for (let i = 0; i < 20; i++) yield* pass("30 seconds")
       assert.isAtLeast(runs.length - early, 19)
       assert.isAtMost(runs.length - early, 21)
+    })
+  )
+})
+
+describe("time and waiting", () => {
+  timed(
+    "servers that are idle do not look again all at once",
+    Effect.gen(function*() {
+      let looks = 0
+      const many = yield* tapped({ watched: () => Effect.sync(() => void looks++) })
+      const count = 200
+      for (let i = 0; i < count; i++) yield* inside(many)(Mill.start(mill(), { tuid: ["idle", i] }))
+      yield* settle
+      looks = 0
+      const each: Array<number> = []
+      for (let minute = 0; minute < 30; minute++) {
+        yield* pass("1 minute")
+        each.push(looks)
+        looks = 0
+      }
+      const all = each.reduce((sum, some) => sum + some, 0)
+      assert.isAtLeast(all, count)
+      assert.isAtMost(Math.max(...each), count / 5)
     })
   )
 })

@@ -80,6 +80,32 @@ describe("spans", () => {
       })
     ).pipe(Effect.scoped, inMemory))
 
+  it.live("of each run of a job is linked to the one that the job was added in, in whatever process it runs", () =>
+    traced((spans) =>
+      Effect.gen(function*() {
+        const Work = Jobs.make("linked", { data: Schema.Int, retry: Schedule.spaced("1 milli") })
+        yield* Effect.withSpan(Tenant.transact(Work.add("one", 1)), "adding")
+        yield* Tenant.transact(Work.add("alone", 1, { scheduledAt: 1 }))
+        const { path } = yield* Tenant.Tenant
+        const worker = Work.workerLayer((job) => job.attempt < 3 && job.id === "one" ? Effect.fail("no") : Effect.void)
+        yield* Effect.withSpan(Layer.build(Layer.provide(worker, Layer.fresh(Tenant.layer(path)))), "building")
+        for (const id of ["one", "alone"]) yield* Jobs.wait(yield* Work.subscribe(id), { state: "finished" })
+        const runs = (id: string) =>
+          spans.filter(({ attributes, name }) => name === "Jobs/run" && attributes.get("id") === JSON.stringify(id))
+        const adding = spans.find(({ name }) => name === "adding")!
+        assert.deepStrictEqual(runs("one").map(({ attributes }) => attributes.get("attempt")), [1, 2, 3])
+        for (const run of runs("one")) {
+          assert.deepStrictEqual(run.links.map(({ span }) => [span.traceId, span.spanId]), [[
+            adding.traceId,
+            adding.spanId
+          ]])
+          assert.isUndefined(parentOf(run))
+          assert.notStrictEqual(run.traceId, adding.traceId)
+        }
+        assert.deepStrictEqual(runs("alone").map(({ links }) => links), [[]])
+      })
+    ).pipe(Effect.scoped, Effect.provide(Tenant.layer(["observed"]).pipe(Layer.provideMerge(MemoryBackend.layer)))))
+
   for (const consumeK of [1, 5]) {
     it.live(`of a call, its callback and its actions belong together with consumeK ${consumeK}`, () =>
       traced((spans) =>

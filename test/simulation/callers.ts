@@ -93,7 +93,7 @@ const ownerOf = (key: Uint8Array, offset: number): Uint8Array => {
 /** Keys of calls that wait, and the processes that have something in the store. */
 const owned = Effect.gen(function*() {
   const { prefix } = yield* Tenant.Tenant
-  const { waiting } = new ServerKeys(prefix, ["Desk"])
+  const { waiting } = new ServerKeys(prefix, ["Desk"], { name: "", hosted: false })
   const processes = processesPrefix(prefix)
   return yield* Tenant.transact(
     Effect.gen(function*() {

@@ -100,7 +100,7 @@ export const settle = (world: World) =>
     yield* world.calm
     yield* Effect.sleep("1 minute")
     const { prefix } = yield* Tenant.Tenant
-    const keys = new ServerKeys(prefix, ["Doomed"])
+    const keys = new ServerKeys(prefix, ["Doomed"], { name: "", hosted: false })
     const rows = Tenant.transact(
       Effect.flatMap(
         Transaction.Transaction,

@@ -239,7 +239,7 @@ const shown = (key: Tuple.Tuple): string =>
 /** Whether nothing is queued, no lock is held, and no message of a broken lock waits. */
 const isAtRest = Effect.gen(function*() {
   const { prefix } = yield* Tenant.Tenant
-  const keys = new ServerKeys(prefix, ["Journal"])
+  const keys = new ServerKeys(prefix, ["Journal"], { name: "", hosted: false })
   return yield* Tenant.transact(Effect.gen(function*() {
     const state = yield* Transaction.Transaction
     const { begin, end } = Tuple.range([], keys.items)

@@ -51,20 +51,36 @@ export interface Codec {
   readonly decode: (data: unknown) => Result.Result<unknown, Problem>
 }
 
-const compiled = new WeakMap<object, Codec>()
+type AnySchema = Schema.Codec<any, any, never, never>
 
-/** The codec of a schema; properties that it does not know are refused, not dropped. */
-export const codecOf = (schema: Schema.Codec<any, any, never, never>): Codec => {
-  let codec = compiled.get(schema)
+const strict = new WeakMap<object, Codec>()
+const lenient = new WeakMap<object, Codec>()
+
+/** The codec of a state's schema, compiled once: properties that it does not know are refused, since they would be lost. */
+export const strictCodecOf = (schema: AnySchema): Codec => {
+  let codec = strict.get(schema)
   if (codec === undefined) {
     const json = Schema.toCodecJson(schema)
-    const encode = Schema.encodeUnknownResult(json, { onExcessProperty: "error" })
-    const decode = Schema.decodeUnknownResult(json)
     codec = {
-      encode: problems(encode),
-      decode: problems(decode)
+      encode: problems(Schema.encodeUnknownResult(json, { onExcessProperty: "error" })),
+      decode: problems(Schema.decodeUnknownResult(json))
     }
-    compiled.set(schema, codec)
+    strict.set(schema, codec)
+  }
+  return codec
+}
+
+/**
+ * The codec of what is sent, compiled once: properties that the schema does not know are left out, as Effect does by
+ * default. They count only where they tell the members of a union apart.
+ */
+export const codecOf = (schema: AnySchema): Codec => {
+  let codec = lenient.get(schema)
+  if (codec === undefined) {
+    const { decode, encode } = strictCodecOf(schema)
+    const without = problems(Schema.encodeUnknownResult(Schema.toCodecJson(schema)))
+    codec = { encode: (value) => Result.orElse(encode(value), () => without(value)), decode }
+    lenient.set(schema, codec)
   }
   return codec
 }
@@ -81,7 +97,7 @@ const checkers = new WeakMap<object, (value: unknown) => Result.Result<unknown, 
 
 /** What tells whether a value is one of a schema, without encoding it. */
 export const checkerOf = (
-  schema: Schema.Codec<any, any, never, never>
+  schema: AnySchema
 ): (value: unknown) => Result.Result<unknown, Problem> => {
   let check = checkers.get(schema)
   if (check === undefined) {

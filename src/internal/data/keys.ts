@@ -18,6 +18,13 @@ export const toText = (bytes: Uint8Array): string =>
     ? String.fromCharCode.apply(undefined, bytes as unknown as Array<number>)
     : latin1Slice.call(bytes, 0, bytes.length)
 
+/** Thirty-two bits of a key (FNV-1a): for telling keys apart that are few, and for spreading what belongs to them. */
+export const hash = (text: string): number => {
+  let h = 0x811c9dc5
+  for (let i = 0; i < text.length; i++) h = Math.imul(h ^ text.charCodeAt(i), 0x01000193)
+  return h >>> 0
+}
+
 /** The key of a string. */
 export const fromText = (text: string): Uint8Array => new Uint8Array(Buffer.from(text, "latin1"))
 

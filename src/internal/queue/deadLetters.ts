@@ -1,6 +1,6 @@
 /**
  * Dead letters on the keys where they lie: messages whose handling failed as often as the threshold says, kept until an
- * operator requeues or deletes them (source document, section 5).
+ * operator requeues or deletes them.
  *
  * A row is `[format, attempts, millis, cause, message]` as MessagePack. It is written under the versionstamp of the
  * commit that took the message off the queue, so that they are listed in the order in which they died.
@@ -114,6 +114,7 @@ export const requeue = (state: TransactionState, keys: QueueKeys, id: string): E
   Effect.map(remove(state, keys, id), (row) => {
     if (row === undefined) return false
     Queue.push(state, keys, row.message)
+    keys.ring(state)
     return true
   })
 

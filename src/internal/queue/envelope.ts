@@ -4,6 +4,7 @@
  */
 import * as Result from "effect/Result"
 import { packData, packValue, type Problem, unpackValue } from "../data/codec.ts"
+import { plainTrace, readTrace, type Trace } from "../data/trace.ts"
 import { INSTANCE_BYTES } from "../tenant/limits.ts"
 
 const FORMAT = 1
@@ -15,18 +16,12 @@ export interface Caller {
   readonly millis: number
 }
 
-/** The span that a message was sent in. */
-export interface Trace {
-  readonly traceId: string
-  readonly spanId: string
-  readonly sampled: boolean
-}
-
 /** A message as it is queued; the payload is plain data. */
 export interface Envelope {
   readonly tag: string
   readonly payload: unknown
   readonly caller: Caller | undefined
+  /** The span that it was sent in. */
   readonly trace: Trace | undefined
   /** When it was sent, by its sender's clock; 0 where that cannot be read. */
   readonly millis: number
@@ -39,7 +34,7 @@ const dataOf = ({ caller, id, millis, payload, tag, trace }: Envelope): Readonly
   tag,
   payload ?? null,
   caller === undefined ? null : [caller.instance, caller.id, caller.millis],
-  trace === undefined ? null : [trace.traceId, trace.spanId, trace.sampled],
+  trace === undefined ? null : plainTrace(trace),
   millis,
   id ?? null
 ]
@@ -69,7 +64,7 @@ export const decode = (bytes: Uint8Array): Result.Result<Envelope, string> =>
     const millis = isCount(sent) ? sent : 0
     if (typeof tag !== "string") return Result.fail("a message without a name")
     if (caller === null || caller === undefined) {
-      return Result.succeed({ tag, payload, caller: undefined, trace: traceOf(trace), millis, id })
+      return Result.succeed({ tag, payload, caller: undefined, trace: readTrace(trace), millis, id })
     }
     if (!Array.isArray(caller)) return Result.fail("a message with an unknown caller")
     const [instance, number, called] = caller as Array<unknown>
@@ -82,19 +77,10 @@ export const decode = (bytes: Uint8Array): Result.Result<Envelope, string> =>
       tag,
       payload,
       caller: { instance, id: number, millis: called },
-      trace: traceOf(trace),
+      trace: readTrace(trace),
       millis,
       id
     })
   })
 
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value)
-
-/** A trace is for looking: one that cannot be read is none. */
-const traceOf = (trace: unknown): Trace | undefined => {
-  if (!Array.isArray(trace)) return undefined
-  const [traceId, spanId, sampled] = trace as Array<unknown>
-  return typeof traceId === "string" && typeof spanId === "string"
-    ? { traceId, spanId, sampled: sampled === true }
-    : undefined
-}

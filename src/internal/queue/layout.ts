@@ -1,5 +1,6 @@
 /** Where a queue lies: the part of a server's keys that its messages and dead letters use. */
 import * as Predicate from "effect/Predicate"
+import type { TransactionState } from "../transactions/state.ts"
 
 export interface QueueKeys {
   /** Items: `<versionstamp> <piece> <pieces>`. */
@@ -10,6 +11,8 @@ export interface QueueKeys {
   /** Dead letters: `<versionstamp> <piece> <pieces>`, and the counter of them. */
   readonly dead: Uint8Array
   readonly deadCount: Uint8Array
+  /** Wakes who takes messages, with the commit of a push. */
+  readonly ring: (state: TransactionState) => void
 }
 
 const TypeId = "~effect-dgen/DurableQueue"

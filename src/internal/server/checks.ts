@@ -90,10 +90,13 @@ export const checkTimeout = (
 }
 
 /** The tuid of one of many servers; the default is the server's name. */
-export const tuidOf = (server: string, which: Which | undefined): Effect.Effect<Tuple.Tuple, InvalidTuid> => {
-  const tuid = lenientTuidOf(server, which)
-  const problem = problemOfTuid(tuid)
-  return problem === undefined ? Effect.succeed(tuid) : Effect.fail(new InvalidTuid({ server, problem }))
+export const tuidOf = (
+  { hosted, name }: Model.Definition,
+  which: Which | undefined
+): Effect.Effect<Tuple.Tuple, InvalidTuid> => {
+  const tuid = lenientTuidOf(name, which)
+  const problem = problemOfTuid(tuid, hosted)
+  return problem === undefined ? Effect.succeed(tuid) : Effect.fail(new InvalidTuid({ server: name, problem }))
 }
 
 /** The same, without a look at the tuid; what is no object names no server, the default one neither. */

@@ -67,10 +67,11 @@ const handlersLayer = (
 }
 
 const withTuid = <A, E>(
-  server: string,
+  definition: Model.Definition,
   which: Which | undefined,
   use: (tuid: Tuple.Tuple) => Effect.Effect<A, E, Transaction>
-): Effect.Effect<A, E | InvalidTuid, Transaction> => Effect.suspend(() => Effect.flatMap(tuidOf(server, which), use))
+): Effect.Effect<A, E | InvalidTuid, Transaction> =>
+  Effect.suspend(() => Effect.flatMap(tuidOf(definition, which), use))
 
 const lockInfo = ({ attempts, kind, millis, tag, token }: Lock) => ({
   token: Buffer.from(token).toString("hex"),
@@ -118,13 +119,14 @@ export const make = (definition: Model.Definition): object => {
     client: (which?: Which) =>
       Effect.map(Runtime.client(definition, lenientTuidOf(name, which)), (made) => typedClient(name, made)),
     castTx: (tag: string, payload?: unknown, which?: Which) =>
-      withTuid(name, which, (tuid) => Runtime.castAllTx(definition, tuid, "castTx", [[tag, payload]])),
+      withTuid(definition, which, (tuid) => Runtime.castAllTx(definition, tuid, "castTx", [[tag, payload]])),
     castAllTx: (messages: any, which?: Which) =>
-      withTuid(name, which, (tuid) => Runtime.castAllTx(definition, tuid, "castAllTx", messages)),
+      withTuid(definition, which, (tuid) => Runtime.castAllTx(definition, tuid, "castAllTx", messages)),
     replyTo: (from: Model.From, exit: any) => replyTo(definition, from, exit),
-    queue: (which?: Which) => queueOf(lenientTuidOf(name, which)),
-    lock: (which?: Which) => withTuid(name, which, (tuid) => Effect.map(Operating.lock(tuid), Option.map(lockInfo))),
-    unlock: (which?: Which) => withTuid(name, which, Operating.unlock)
+    queue: (which?: Which) => queueOf(definition, lenientTuidOf(name, which)),
+    lock: (which?: Which) =>
+      withTuid(definition, which, (tuid) => Effect.map(Operating.lock(definition, tuid), Option.map(lockInfo))),
+    unlock: (which?: Which) => withTuid(definition, which, (tuid) => Operating.unlock(definition, tuid))
   })
 }
 

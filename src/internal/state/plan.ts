@@ -14,9 +14,10 @@
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
-import { type Codec, codecOf, problemOf, reasonOfThrown } from "../data/codec.ts"
+import { type Codec, problemOf, reasonOfThrown, strictCodecOf } from "../data/codec.ts"
 import { type Path, Refused } from "../data/problem.ts"
 import { withoutDefault } from "./defaults.ts"
+import { type Shape, shapeOf } from "./unknown.ts"
 
 /** The annotation that overrides what becomes of a schema. */
 export const ANNOTATION = "effect-dgen/StateCodec"
@@ -33,6 +34,8 @@ const SUSPENDED_LIMIT = 2
 /** Kept whole. */
 export interface TermPlan {
   readonly kind: "term"
+  /** What the schema knows of the value as plain data. */
+  readonly shape: Shape
   readonly codec: Codec
 }
 
@@ -45,6 +48,7 @@ export interface Entry {
 /** A key an entry. */
 export interface AssignsPlan {
   readonly kind: "assigns"
+  readonly shape: Shape
   /** The fields that the schema names, in its order. */
   readonly fields: ReadonlyMap<string, Entry>
   /** How other keys are written, if there may be any. */
@@ -61,6 +65,7 @@ export interface AssignsPlan {
 /** A key an item. */
 export interface ComponentsPlan {
   readonly kind: "components"
+  readonly shape: Shape
   readonly codec: Codec
   readonly item: Plan
   readonly least: number
@@ -140,8 +145,9 @@ const term = (ast: SchemaAST.AST): TermPlan => {
   const schema = schemaOf(ast)
   return {
     kind: "term",
+    shape: shapeOf(schema),
     get codec() {
-      return codecOf(schema)
+      return strictCodecOf(schema)
     }
   }
 }
@@ -176,15 +182,16 @@ const assigns = (ast: SchemaAST.AST, place: Place, forced: boolean): AssignsPlan
     return [name, {
       // what an index says of a named field too is checked where the field is a term
       plan: indexes.length > 0 ? term(field.type) : planAst(field.type, below(place, ast, name, false)),
-      codec: codecOf(schemaOf(new SchemaAST.Objects([field], indexes)))
+      codec: strictCodecOf(schemaOf(new SchemaAST.Objects([field], indexes)))
     }]
   }))
   const rest = indexes.length === 0 ? undefined : {
     plan: indexes.length > 1 ? term(indexes[0]!.type) : planAst(indexes[0]!.type, below(place, ast, "*", true)),
-    codec: codecOf(schemaOf(new SchemaAST.Objects([], indexes)))
+    codec: strictCodecOf(schemaOf(new SchemaAST.Objects([], indexes)))
   }
   return {
     kind: "assigns",
+    shape: shapeOf(schemaOf(ast)),
     fields,
     rest,
     checkKey: rest === undefined ? undefined : keyCheck(indexes),
@@ -199,7 +206,7 @@ const keyCheck = (indexes: ReadonlyArray<SchemaAST.IndexSignature>): AssignsPlan
     [],
     indexes.map(({ parameter }) => new SchemaAST.IndexSignature(parameter, SchemaAST.unknown))
   )
-  const codec = codecOf(schemaOf(keys))
+  const codec = strictCodecOf(schemaOf(keys))
   return (key, path) => void encode(codec, { [key]: null }, path)
 }
 
@@ -209,7 +216,7 @@ const ofStruct = (struct: SchemaAST.Objects): Pick<AssignsPlan, "open" | "close"
   return {
     open: (value, path) => {
       if (typeof value !== "object" || value === null || Array.isArray(value)) {
-        throw refusal(codecOf(whole), value, path)
+        throw refusal(strictCodecOf(whole), value, path)
       }
       check(value, path)
       return value as Record<string, unknown>
@@ -255,7 +262,7 @@ const ofClass = (ast: SchemaAST.Declaration, struct: SchemaAST.Objects): Pick<As
 /** Runs checks of a whole on a value whose parts are known to be good. */
 const checkOf = (checks: SchemaAST.Checks | undefined): (value: unknown, path: Path) => void => {
   if (checks === undefined) return () => {}
-  const codec = codecOf(schemaOf(new SchemaAST.Any(undefined, checks)))
+  const codec = strictCodecOf(schemaOf(new SchemaAST.Any(undefined, checks)))
   return (value, path) => void decode(codec, value, path)
 }
 
@@ -281,8 +288,9 @@ const components = (ast: SchemaAST.AST, place: Place): ComponentsPlan | undefine
   const whole = schemaOf(ast)
   return {
     kind: "components",
+    shape: shapeOf(whole),
     get codec() {
-      return codecOf(whole)
+      return strictCodecOf(whole)
     },
     item: planAst(item, below(place, ast, "*", true)),
     least: ast.elements.length,

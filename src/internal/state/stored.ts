@@ -60,6 +60,8 @@ export type Stored = StoredTerm | StoredAssigns | StoredComponents
 export interface StoredTerm {
   readonly tag: typeof TERM
   readonly pieces: Array<Uint8Array>
+  /** What the pieces say, once that was asked for. */
+  plain: unknown
 }
 export interface StoredAssigns {
   readonly tag: typeof ASSIGNS
@@ -135,7 +137,7 @@ const inside = <H extends Holder>(holders: Map<string, H>, name: string, make: (
 const begin = (tag: Tuple.Element | undefined, path: Path): Stored => {
   switch (tag) {
     case TERM:
-      return { tag, pieces: [] }
+      return { tag, pieces: [], plain: undefined }
     case ASSIGNS:
       return { tag, head: false, entries: new Map() }
     case COMPONENTS:
@@ -167,7 +169,7 @@ export const itemsInOrder = (
 export const plainOf = (stored: Stored, path: Path): unknown => {
   if (stored.tag === TERM) {
     const { pieces } = stored
-    return unpackPlain(pieces.length === 1 ? pieces[0]! : Keys.concatAll(pieces), path)
+    return stored.plain ??= unpackPlain(pieces.length === 1 ? pieces[0]! : Keys.concatAll(pieces), path)
   }
   if (!stored.head) throw new Refused(path, "entries without what they are entries of")
   if (stored.tag === COMPONENTS) {

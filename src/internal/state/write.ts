@@ -7,15 +7,27 @@
  *    leaves no trace.
  * 3. A part that is stored in another way than the plan says is cleared, and written whole.
  * 4. What a write gives is what a read of the store would give then, with the same objects where nothing changed.
+ * 5. What the schema does not know stays: entries as they lie, and what is inside of other parts with what is written in
+ *    their place, however that is split.
  */
-import { KEY_LIMIT_BYTES, KEY_PREFIX_ALLOWANCE_BYTES } from "../../Backend.ts"
+import * as Result from "effect/Result"
 import * as Tuple from "../../Tuple.ts"
 import * as Keys from "../data/keys.ts"
 import { assign, packPlain } from "../data/plain.ts"
 import { type Path, Refused } from "../data/problem.ts"
 import { PIECE_BYTES } from "../tenant/limits.ts"
-import type { TransactionState } from "../transactions/state.ts"
-import { type AssignsForm, type ComponentsForm, type Form, type ItemForm, LEFT_OUT, type TermForm } from "./form.ts"
+import {
+  type AssignsForm,
+  type ComponentsForm,
+  type Form,
+  type ItemForm,
+  LEFT_ALONE,
+  LEFT_OUT,
+  movedFrom,
+  type TermForm,
+  unknownIn,
+  unknownOf
+} from "./form.ts"
 import { fillOrders, longestIncreasing } from "./order.ts"
 import {
   type AssignsPlan,
@@ -28,49 +40,11 @@ import {
   type TermPlan
 } from "./plan.ts"
 import * as Layout from "./stored.ts"
-
-/** The writes of one state, in their order (2). */
-export class Writes {
-  readonly #writes: Array<(state: TransactionState) => void> = []
-  readonly #keyLimit: number
-
-  /** Keys count from the tenant's prefix. */
-  constructor(tenantPrefix: Uint8Array) {
-    this.#keyLimit = KEY_LIMIT_BYTES - KEY_PREFIX_ALLOWANCE_BYTES + tenantPrefix.length
-  }
-
-  set(key: Uint8Array, value: Uint8Array, path: Path): void {
-    if (key.length > this.#keyLimit) {
-      throw new Refused(
-        path,
-        `its key has ${key.length} bytes, and at most ${this.#keyLimit} fit: shorten the names and ids above it, or ` +
-          "keep it whole with StateCodec.term"
-      )
-    }
-    this.#writes.push((state) => state.set(key, value))
-  }
-
-  clear(key: Uint8Array): void {
-    this.#writes.push((state) => state.clear(key))
-  }
-
-  clearRange(begin: Uint8Array, end: Uint8Array): void {
-    this.#writes.push((state) => state.clearRange(begin, end))
-  }
-
-  apply(state: TransactionState): void {
-    for (const write of this.#writes) write(state)
-  }
-}
-
-/** All keys below a prefix. */
-export const clearBelow = (writes: Writes, prefix: Uint8Array): void => {
-  const { begin, end } = Tuple.range([], prefix)
-  writes.clearRange(begin, end)
-}
+import { carry } from "./unknown.ts"
+import { clearBelow, type Writes } from "./writes.ts"
 
 const clearForm = (writes: Writes, prefix: Uint8Array, form: Form): void => {
-  if (form.kind === "absent") return
+  if (form.kind === "absent" || form.kind === "moved") return
   if (form.kind === "term" && form.pieces === 1) writes.clear(Layout.pieceKey(prefix, 0))
   else clearBelow(writes, prefix)
 }
@@ -88,13 +62,14 @@ export const writeValue = (
   const target = planFor(plan, value)
   const before = previous !== undefined && previous.kind !== target.kind ? undefined : previous
   if (previous !== undefined && before === undefined) clearForm(writes, prefix, previous)
+  const unknown = unknownOf(previous)
   switch (target.kind) {
     case "term":
-      return writeTerm(writes, target, prefix, before as TermForm | undefined, value, path)
+      return writeTerm(writes, target, prefix, before as TermForm | undefined, unknown, value, path)
     case "assigns":
-      return writeAssigns(writes, target, prefix, before as AssignsForm | undefined, value, path)
+      return writeAssigns(writes, target, prefix, before as AssignsForm | undefined, unknown, value, path)
     case "components":
-      return writeComponents(writes, target, prefix, before as ComponentsForm | undefined, value, path)
+      return writeComponents(writes, target, prefix, before as ComponentsForm | undefined, unknown, value, path)
   }
 }
 
@@ -105,12 +80,22 @@ const writeTerm = (
   plan: TermPlan,
   prefix: Uint8Array,
   previous: TermForm | undefined,
+  unknown: unknown,
   value: unknown,
   path: Path
 ): TermForm => {
-  const data = encode(plan.codec, value, path)
+  const data = withUnknown(plan, unknown, encode(plan.codec, value, path), path)
   const pieces = writeData(writes, prefix, previous, data, path)
-  return { kind: "term", value: decode(plan.codec, data, path), pieces }
+  return { kind: "term", value: decode(plan.codec, data, path), pieces, unknown: unknownIn(plan.shape, data) }
+}
+
+/** Data with what was unknown in the part whose place it takes (5), unless that would make it say something else. */
+const withUnknown = (plan: TermPlan, unknown: unknown, data: unknown, path: Path): unknown => {
+  if (unknown === undefined) return data
+  const carried = carry(plan.shape, unknown, data)
+  const again = Result.flatMap(plan.codec.decode(carried), plan.codec.encode)
+  if (Result.isFailure(again)) return data
+  return Keys.toText(packPlain(again.success, path)) === Keys.toText(packPlain(data, path)) ? carried : data
 }
 
 const writeData = (
@@ -139,6 +124,7 @@ const writeAssigns = (
   plan: AssignsPlan,
   prefix: Uint8Array,
   previous: AssignsForm | undefined,
+  unknown: unknown,
   value: unknown,
   path: Path
 ): AssignsForm => {
@@ -147,7 +133,7 @@ const writeAssigns = (
   const written = new Map<string, Form>()
   let changed = previous === undefined
   for (const name of namesOf(plan, given, path)) {
-    const before = previous?.entries.get(name)
+    const before = previous === undefined ? movedFrom(unknown, name) : previous.entries.get(name)
     const isGiven = has(given, name)
     if (!isGiven && before === undefined && previous !== undefined) continue
     const form = isGiven && before !== undefined && Object.is(before.value, given[name])
@@ -158,13 +144,29 @@ const writeAssigns = (
   }
   for (const [name, form] of previous?.entries ?? []) {
     if (plan.fields.has(name) || written.has(name)) continue
+    if (form.value === LEFT_OUT) {
+      written.set(name, form)
+      continue
+    }
     clearForm(writes, Layout.entryPrefix(prefix, name, path), form)
     changed = true
+  }
+  if (previous === undefined && unknown !== undefined) {
+    for (const [name, data] of unknownEntries(plan, unknown)) {
+      writeData(writes, Layout.entryPrefix(prefix, name, path), undefined, data, [...path, name])
+      written.set(name, LEFT_ALONE)
+    }
   }
   return changed ? assignsForm(plan, previous, written, path) : previous!
 }
 
 const EMPTY = new Uint8Array(0)
+
+/** The entries that a schema does not know, of plain data that is split now (5). */
+const unknownEntries = (plan: AssignsPlan, unknown: unknown): ReadonlyArray<readonly [string, unknown]> => {
+  const carried = carry(plan.shape, unknown, {})
+  return Object.entries(carried as Record<string, unknown>)
+}
 
 /** As schemas ask for a key. */
 const has = (value: object, name: string): boolean => name === "__proto__" ? Object.hasOwn(value, name) : name in value
@@ -211,8 +213,15 @@ const writeEntry = (
   const before = previous?.kind === "term" && isStored ? previous : undefined
   if (previous !== undefined && before === undefined) clearForm(writes, at, previous)
   const value = Object.hasOwn(decoded, name) ? decoded[name] : LEFT_OUT
-  if (isStored) return { kind: "term", value, pieces: writeData(writes, at, before, data[name], path) }
-  return value === LEFT_OUT ? undefined : { kind: "absent", value }
+  if (!isStored) return value === LEFT_OUT ? undefined : { kind: "absent", value }
+  const term = planFor(entry.plan, given[name]) as TermPlan
+  const kept = withUnknown(term, unknownOf(previous), data[name], path)
+  return {
+    kind: "term",
+    value,
+    pieces: writeData(writes, at, before, kept, path),
+    unknown: unknownIn(term.shape, kept)
+  }
 }
 
 /** The value as a read gives it: named fields as the schema has them, other keys as the store has them (4). */
@@ -257,6 +266,7 @@ const writeComponents = (
   plan: ComponentsPlan,
   prefix: Uint8Array,
   previous: ComponentsForm | undefined,
+  unknown: unknown,
   value: unknown,
   path: Path
 ): ComponentsForm => {
@@ -267,17 +277,26 @@ const writeComponents = (
   if (change.removed.length > 0 && change.removed.length === previous!.items.length) {
     // nothing stays: one range costs less than one an item
     clearBelow(writes, prefix)
-    return writeComponents(writes, plan, prefix, undefined, value, path)
+    return writeComponents(writes, plan, prefix, undefined, undefined, value, path)
   }
   if (previous === undefined) writes.set(Layout.componentsKey(prefix), EMPTY, path)
   for (const item of change.removed) {
     const at = Layout.itemPrefix(prefix, item.id, path)
     writes.clearRange(at, Layout.endOf(at))
   }
-  const items = writeItems(writes, plan, prefix, previous?.items ?? [], change, value, path)
+  const items = writeItems(writes, plan, prefix, previous?.items ?? [], change, itemsById(unknown), value, path)
   const out = items.map((item) => item.form.value)
   plan.check(out, path)
   return { kind: "components", value: out, items }
+}
+
+/** The items of plain data that is split now, by their ids (5). */
+const itemsById = (unknown: unknown): Record<string, unknown> => {
+  const items: Record<string, unknown> = {}
+  if (Array.isArray(unknown)) {
+    for (const item of unknown) if (typeof item?.id === "string") assign(items, item.id, item)
+  }
+  return items
 }
 
 /** The part of a list that changed: all before `begin` and from `end` on is as it was. */
@@ -340,6 +359,7 @@ const writeItems = (
   prefix: Uint8Array,
   before: ReadonlyArray<ItemForm>,
   change: Change,
+  unknown: Record<string, unknown>,
   value: ReadonlyArray<unknown>,
   path: Path
 ): ReadonlyArray<ItemForm> => {
@@ -367,7 +387,9 @@ const writeItems = (
     items[i] = {
       id,
       order,
-      form: isChanged ? writeValue(writes, plan.item, at, item?.form, value[i], here) : item!.form
+      form: isChanged
+        ? writeValue(writes, plan.item, at, item?.form ?? movedFrom(unknown, id), value[i], here)
+        : item!.form
     }
   }
   return items

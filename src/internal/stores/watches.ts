@@ -32,6 +32,7 @@ export class Watches {
     const entry: Entry = { request: watch, expected }
     const entries = this.#entries.get(key) ?? new Set()
     this.#entries.set(key, entries.add(entry))
+    watch.isKept = true
     watch.onCancel = () => {
       if (!entries.delete(entry) || entries.size > 0 || this.#entries.get(key) !== entries) return
       this.#entries.delete(key)

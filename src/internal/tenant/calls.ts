@@ -27,7 +27,7 @@ import { logWarning } from "../transactions/logging.ts"
 import { type Target, transact } from "../transactions/loop.ts"
 import type { TransactionState } from "../transactions/state.ts"
 import { keepRunning } from "../transactions/unforeseen.ts"
-import { type Armed, raceWatch, watchKey } from "../transactions/watching.ts"
+import { type Armed, awaitWatch, watchKey } from "../transactions/watching.ts"
 import { processPrefix } from "./layout.ts"
 import { PIECE_BYTES } from "./limits.ts"
 
@@ -147,7 +147,7 @@ export class Calls {
     )
     const look = Effect.flatMap(
       transact(this.#target, read),
-      (watch) => watch === undefined ? Effect.void : raceWatch(this.#target, watch, [])
+      (watch) => watch === undefined ? Effect.void : awaitWatch(this.#target, watch)
     )
     // an interruption can come between the commit that arms the watch and the wait
     return Effect.onInterrupt(look, () => Effect.sync(() => armed?.cancel()))

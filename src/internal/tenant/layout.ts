@@ -8,6 +8,8 @@
  * LIBRARY "p" <layer> "slot" <n>             slots of the retry loop
  * LIBRARY "p" <layer> "answer" ... / "bell"  answers on their way to the layer, see calls.ts
  * LIBRARY "copy"                             how far an unfinished copy into the tenant has come, see cli/copy.ts
+ * LIBRARY "h" <layer>                        a host's sign of life, see server/hosting/life.ts
+ * LIBRARY "d" <name> ...                     indexes of a definition's servers, see server/kept/indexes.ts
  * LIBRARY "s" (<tuid>) ...                   servers, see server/kept/layout.ts
  * LIBRARY "j" <type> ...                     jobs, see jobs/definition/layout.ts
  * ```

@@ -6,7 +6,7 @@ export const CALL_TIMEOUT_LIMIT_MILLIS = 24 * 60 * 60 * 1000
 /** What tells a tenant's layer from every other one: sixteen bytes of its process, and its number there. */
 export const INSTANCE_BYTES = 20
 
-/** A piece of a long byte string: below a value's limit with room for a header (source document, section 4.5). */
+/** A piece of a long byte string: below a value's limit with room for a header. */
 export const PIECE_BYTES = 90_000
 
 /** What `Date` can hold, before and after 1970. */

@@ -13,6 +13,7 @@
  * 5. The loop ends: at the first success, at an error that again cannot help, or when it has spent `RETRY_LIMIT_MILLIS`.
  *    While the fate of a try is unknown it goes on whatever the observer's limit is, and if it must end then, it ends as
  *    unknown. A process that stood still has not spent that time: it goes on, and learns the fate of its try.
+ * 6. No try begins when the turn of the event loop has lasted too long: timers and sockets come first (`turns.ts`).
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -25,6 +26,7 @@ import { Transaction } from "./service.ts"
 import type { Slot, Slots } from "./slots.ts"
 import { type Place, TransactionState } from "./state.ts"
 import { difference, rehearse, StrictMode, written } from "./strictMode.ts"
+import { isTurnOver, nextTurn } from "./turns.ts"
 import { report } from "./unforeseen.ts"
 
 /** Longer than any store's own timeout, shorter than a person's patience. */
@@ -98,6 +100,7 @@ const loop = Effect.fnUntraced(function*<A, E>(
   let unknown: BackendError | undefined
   let wasUnknown = false
   for (let tries = 1;; tries++) {
+    if (isTurnOver(clock)) yield* nextTurn
     const id = operationId(target.backend.processId, operation, tries)
     const started = clock.currentTimeMillisUnsafe()
     const outcome = yield* runTry(target, body, observer, slot, id, tries, computed, clock, isStrict)

@@ -25,6 +25,10 @@ const row = (fields: { readonly [index: number]: unknown } = {}): Uint8Array =>
     )
   )
 
+/** A row with something that few rows have. */
+const extended = (extras: unknown): Uint8Array =>
+  packValue([2, 0, null, 0, 1, false, null, 0, null, 1, 0, 0, "", 1, -1, Uint8Array.of(1), extras])
+
 const rows: { readonly [name: string]: Uint8Array } = {
   "nothing": EMPTY,
   "garbage": Uint8Array.of(0xff, 0xc1, 1, 2, 3),
@@ -40,7 +44,9 @@ const rows: { readonly [name: string]: Uint8Array } = {
   "a key that is none": row({ 8: Uint8Array.of(0xff) }),
   "a key that no key of the store holds": row({ 8: Tuple.pack(["x".repeat(20_000)]) }),
   "an error that is none": row({ 12: 5 }),
-  "data shorter than it says": row({ 13: 100 })
+  "data shorter than it says": row({ 13: 100 }),
+  "silent ends that are none": extended(["silentEnds", "x"]),
+  "an extra without a value": extended(["silentEnds"])
 }
 
 const pendingEntries: ReadonlyArray<(keys: JobKeys) => Uint8Array> = [
@@ -236,17 +242,19 @@ export const jobsHostile = ({ live }: Harness) => {
     })
   )
 
-  live(
-    "a job of a newer version is not removed: it is whole",
-    Effect.gen(function*() {
-      const newer = row({ 0: 2 })
-      yield* put((keys) => keys.job("newer"), newer)
-      const exit = yield* Effect.exit(transact(Work.remove("newer")))
-      assert.include(String(Exit.isFailure(exit) && Cause.squash(exit.cause)), "use that version")
-      const stored = yield* allKeys
-      assert.deepStrictEqual(stored.map(({ value }) => Buffer.from(value)), [Buffer.from(newer)])
-    })
-  )
+  const newerRows = { format: row({ 0: 3 }), extra: extended(["what comes later", 1]) }
+  for (const [what, newer] of Object.entries(newerRows)) {
+    live(
+      `a job of a newer version is not removed: it is whole (${what})`,
+      Effect.gen(function*() {
+        yield* put((keys) => keys.job("newer"), newer)
+        const exit = yield* Effect.exit(transact(Work.remove("newer")))
+        assert.include(String(Exit.isFailure(exit) && Cause.squash(exit.cause)), "use that version")
+        const stored = yield* allKeys
+        assert.deepStrictEqual(stored.map(({ value }) => Buffer.from(value)), [Buffer.from(newer)])
+      })
+    )
+  }
 
   live(
     "a held job whose row cannot be read is lost to its holder, and other leases and subscribers live on",

@@ -42,6 +42,19 @@ export const jobsLife = ({ live }: Harness) => {
   )
 
   live(
+    "properties that the schema does not have are left out of the data",
+    Effect.gen(function*() {
+      const more = (done: number) => ({ ...data(done), more: true })
+      yield* transact(Work.add("one", more(1)))
+      assert.deepStrictEqual(yield* look(Work, "one"), ["pending", data(1)])
+      const job = yield* transact(Work.update(yield* accepted(Work), more(2)))
+      assert.deepStrictEqual(yield* look(Work, "one"), ["running", data(2)])
+      yield* transact(Work.finish(job, more(3)))
+      assert.deepStrictEqual(yield* look(Work, "one"), ["finished", data(3)])
+    })
+  )
+
+  live(
     "updates and ends without data leave the data alone; progress is computed from it",
     Effect.gen(function*() {
       yield* transact(Work.add("one", data(5)))

@@ -3,6 +3,7 @@ import { actionsSuite } from "./actions.ts"
 import { callsSuite } from "./calls.ts"
 import { changesSuite } from "./changes.ts"
 import { deadLettersSuite } from "./deadLetters.ts"
+import { excessSuite } from "./excess.ts"
 import { failuresSuite } from "./failures.ts"
 import { hostileSuite } from "./hostile.ts"
 import { hostileErrorsSuite } from "./hostileErrors.ts"
@@ -19,6 +20,8 @@ import { storesSuite } from "./stores.ts"
 import type { Store } from "./support.ts"
 import { takeBackSuite } from "./takeBack.ts"
 import { throwingObserversSuite } from "./throwingObservers.ts"
+import { turnsSuite } from "./turns.ts"
+import { versionsSuite } from "./versions.ts"
 
 export const allServer = (name: string, backend: Store): void => {
   actionsSuite(name, backend)
@@ -40,4 +43,7 @@ export const allServer = (name: string, backend: Store): void => {
   throwingObserversSuite(name, backend)
   storesSuite(name, backend)
   queueSuite(name, backend)
+  turnsSuite(name, backend)
+  excessSuite(name, backend)
+  versionsSuite(name, backend)
 }

@@ -98,7 +98,8 @@ export const inside = (context: Context.Context<Tenant.Tenant>) => <A, E, R>(eff
   Effect.provideContext(effect, context)
 
 /** The keys of a server. */
-export const keysOf = (tuid: Tuple.Tuple) => Effect.map(Tenant.Tenant, (tenant) => new ServerKeys(tenant.prefix, tuid))
+export const keysOf = (tuid: Tuple.Tuple) =>
+  Effect.map(Tenant.Tenant, (tenant) => new ServerKeys(tenant.prefix, tuid, { name: "", hosted: false }))
 
 /** The rows of the store under a prefix. */
 export const rowsUnder = (prefix: Uint8Array) =>

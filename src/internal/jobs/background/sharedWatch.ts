@@ -11,9 +11,7 @@
  * 3. A wake-up is a hint. When the store fails all are woken: each meets the failure itself.
  */
 import * as Cause from "effect/Cause"
-import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import * as Latch from "effect/Latch"
 import type * as Scope from "effect/Scope"
 import type { BackendError } from "../../../BackendError.ts"
@@ -21,7 +19,7 @@ import { Transaction } from "../../../Transaction.ts"
 import * as Keys from "../../data/keys.ts"
 import { type Target, transact } from "../../transactions/loop.ts"
 import { report } from "../../transactions/unforeseen.ts"
-import { raceWatch, watchKey } from "../../transactions/watching.ts"
+import { awaitWatch, watchKey } from "../../transactions/watching.ts"
 
 /** After a failure of the store the fiber pauses for so long. */
 const PAUSE_MILLIS = 500
@@ -47,7 +45,7 @@ export class Bell {
   readonly #listeners = new Set<Listener>()
   readonly #needed = Latch.makeUnsafe(false)
   /** What the key held when the watch was armed that the fiber waits for now. */
-  #armed: { readonly value: string; readonly stale: Deferred.Deferred<void> } | undefined
+  #armed: { readonly value: string; readonly lookAgain: () => void } | undefined
   #stopSignals: (() => void) | undefined
   #isStarted = false
   #epoch = 0
@@ -75,9 +73,7 @@ export class Bell {
         this.#listeners.add(listener)
         this.#stopSignals ??= this.#target.backend.signals.listen(Keys.toText(this.#key), () => this.wakeAll())
         this.#needed.openUnsafe()
-        if (this.#armed !== undefined && this.#armed.value !== seen.value) {
-          Deferred.doneUnsafe(this.#armed.stale, Exit.void)
-        }
+        if (this.#armed !== undefined && this.#armed.value !== seen.value) this.#armed.lookAgain()
         return Effect.sync(() => this.#drop(listener))
       })
     )
@@ -137,10 +133,9 @@ export class Bell {
         watch.cancel()
         return Effect.void
       }
-      const stale = Deferred.makeUnsafe<void>()
-      this.#armed = { value: text, stale }
+      this.#armed = { value: text, lookAgain: watch.wake }
       return Effect.ensuring(
-        raceWatch(this.#target, watch, [Deferred.await(stale)]),
+        awaitWatch(this.#target, watch),
         Effect.sync(() => {
           this.#armed = undefined
         })

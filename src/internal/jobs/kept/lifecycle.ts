@@ -19,6 +19,7 @@ import * as Effect from "effect/Effect"
 import * as Tuple from "../../../Tuple.ts"
 import * as Counters from "../../data/counters.ts"
 import * as Keys from "../../data/keys.ts"
+import type { Trace } from "../../data/trace.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { Halt, unreadable } from "../definition/errors.ts"
 import type { JobKeys, State } from "../definition/layout.ts"
@@ -189,6 +190,7 @@ export const newRow = (options: {
   readonly scheduledAt: number
   readonly key: Tuple.Element | undefined
   readonly addedAt: number
+  readonly trace: Trace | undefined
 }): Row => ({
   state: "pending",
   lock: undefined,
@@ -202,6 +204,8 @@ export const newRow = (options: {
   endedAt: 0,
   revision: 0,
   error: "",
+  trace: options.trace,
+  silentEnds: 0,
   body: bodyOf(options.data)
 })
 
@@ -240,6 +244,7 @@ const nextRun = (place: Place, id: Tuple.Element, row: Row, data: Uint8Array | u
       resubmit: undefined,
       attempts: 0,
       error: "",
+      silentEnds: 0,
       body: stored.next !== undefined ? bodyOf(stored.next) : data !== undefined ? bodyOf(data) : row.body
     })
   )
@@ -262,27 +267,33 @@ export const complete = (
     ...released(row, "finished"),
     endedAt: state.timeMillis,
     error: "",
+    silentEnds: 0,
     body: data === undefined ? row.body : bodyOf(data)
   }
   return Effect.as(changeAndUnpark(place, id, row, after), after?.state)
 }
 
-/** A run has failed: the job waits for its next attempt at this time, or is dead when there is none. */
-export const failRun = (
-  place: Place,
-  id: Tuple.Element,
-  row: Row,
-  error: string,
-  nextAt: number | undefined
-): Effect.Effect<State> => {
+/** How a run ended that did not end well. */
+export interface Failed {
+  readonly error: string
+  /** When the next attempt is; there is none without it. */
+  readonly nextAt: number | undefined
+  /** Nobody ended the run: its holder went silent. */
+  readonly isSilent?: boolean
+}
+
+/** A run has failed: the job waits for its next attempt, or is dead when there is none. */
+export const failRun = (place: Place, id: Tuple.Element, row: Row, failed: Failed): Effect.Effect<State> => {
+  const { error, isSilent = false, nextAt } = failed
+  const silentEnds = isSilent ? row.silentEnds + 1 : 0
   if (nextAt !== undefined) {
-    const after = { ...released(row, "pending"), scheduledAt: nextAt, error }
+    const after = { ...released(row, "pending"), scheduledAt: nextAt, error, silentEnds }
     return Effect.as(changeAndUnpark(place, id, row, after), "pending" as const)
   }
   // whoever resubmitted it asked for another run, however this one ended
   const ended: Effect.Effect<Row> = row.resubmit !== undefined
     ? nextRun(place, id, row, undefined)
-    : Effect.succeed({ ...released(row, "dead"), endedAt: place.state.timeMillis, error })
+    : Effect.succeed({ ...released(row, "dead"), endedAt: place.state.timeMillis, error, silentEnds })
   return Effect.flatMap(ended, (after) => Effect.as(changeAndUnpark(place, id, row, after), after.state))
 }
 
@@ -294,7 +305,7 @@ export const handBack = (place: Place, id: Tuple.Element, row: Row): Effect.Effe
 export const expire = (place: Place, id: Tuple.Element, row: Row, hasNext: boolean): Effect.Effect<State> => {
   touchedOf(place.state).ring(place.keys.revokedBell)
   const error = `its holder gave no sign of life for the type's timeout (attempt ${row.attempts})`
-  return failRun(place, id, row, error, hasNext ? row.scheduledAt : undefined)
+  return failRun(place, id, row, { error, nextAt: hasNext ? row.scheduledAt : undefined, isSilent: true })
 }
 
 /** A job is gone, whoever holds it. */
@@ -375,6 +386,7 @@ export const askAgain = (
     attempts: isPending ? row.attempts : 0,
     endedAt: 0,
     error: isPending ? row.error : "",
+    silentEnds: isPending ? row.silentEnds : 0,
     body: data === undefined ? row.body : bodyOf(data)
   }
   return Effect.as(changeAndUnpark(place, id, row, after), after)

@@ -8,6 +8,7 @@ import * as Result from "effect/Result"
 import * as Tuple from "../../../Tuple.ts"
 import { packValue, unpackOwn } from "../../data/codec.ts"
 import * as Keys from "../../data/keys.ts"
+import { plainTrace, readTrace, type Trace } from "../../data/trace.ts"
 import { PIECE_BYTES } from "../../tenant/limits.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { type JobKeys, type State, STATES } from "../definition/layout.ts"
@@ -15,6 +16,12 @@ import { ID_LIMIT_BYTES } from "../definition/model.ts"
 
 /** Rows of another format are refused, not guessed at. */
 const FORMAT = 1
+
+/**
+ * A row with something of `EXTRAS` has them as one field more. All others are written as they always were, so that
+ * processes of an earlier version go on with them; those with extras they leave alone, as rows of a newer version.
+ */
+const EXTENDED_FORMAT = 2
 
 /** Data up to here lies in the row: the rest of the row needs room below a value's limit, its last error above all. */
 const INLINE_LIMIT_BYTES = 60_000
@@ -54,6 +61,10 @@ export interface Row {
   /** Grows with each change of state or data. */
   readonly revision: number
   readonly error: string
+  /** The span that the job was added in. */
+  readonly trace: Trace | undefined
+  /** How many runs in a row, up to the last one, ended by the silence of their holder. */
+  readonly silentEnds: number
   readonly body: Body
 }
 
@@ -66,26 +77,58 @@ export const bodyOf = (data: Uint8Array, next?: Uint8Array): Body => ({
 
 const isInline = (body: Body): boolean => body.dataBytes + Math.max(0, body.nextBytes) <= INLINE_LIMIT_BYTES
 
-const encode = (row: Row): Uint8Array =>
-  packValue([
-    FORMAT,
-    STATES.indexOf(row.state),
-    row.lock ?? null,
-    row.priority,
-    row.scheduledAt,
-    row.isParked,
-    row.resubmit === undefined ? null : [row.resubmit.scheduledAt ?? null],
-    row.attempts,
-    row.key === undefined ? null : Tuple.pack([row.key]),
-    row.addedAt,
-    row.endedAt,
-    row.revision,
-    // half a character, by the error itself or by the cut, has no stored form
-    row.error.slice(0, ERROR_LIMIT_CHARACTERS).toWellFormed(),
-    row.body.dataBytes,
-    row.body.nextBytes,
-    isInline(row.body) ? row.body.bytes : null
-  ])
+/** What few rows have, by name: how it is written where a row has it, and read. */
+const EXTRAS: {
+  readonly [name: string]: {
+    readonly write: (row: Row) => unknown
+    readonly is: (value: unknown) => boolean
+  }
+} = {
+  trace: {
+    write: ({ trace }) => trace === undefined ? undefined : plainTrace(trace),
+    is: (value) => readTrace(value) !== undefined
+  },
+  silentEnds: {
+    write: ({ silentEnds }) => silentEnds === 0 ? undefined : silentEnds,
+    is: (value) => isWhole(value, 1)
+  }
+}
+
+/** Names and values, one after the other. */
+const extrasOf = (row: Row): ReadonlyArray<unknown> => {
+  const extras: Array<unknown> = []
+  for (const name in EXTRAS) {
+    const value = EXTRAS[name]!.write(row)
+    if (value !== undefined) extras.push(name, value)
+  }
+  return extras
+}
+
+const encode = (row: Row): Uint8Array => {
+  const extras = extrasOf(row)
+  const fields = fieldsOf(row, extras.length === 0 ? FORMAT : EXTENDED_FORMAT)
+  return packValue(extras.length === 0 ? fields : [...fields, extras])
+}
+
+const fieldsOf = (row: Row, format: number): ReadonlyArray<unknown> => [
+  format,
+  STATES.indexOf(row.state),
+  row.lock ?? null,
+  row.priority,
+  row.scheduledAt,
+  row.isParked,
+  row.resubmit === undefined ? null : [row.resubmit.scheduledAt ?? null],
+  row.attempts,
+  row.key === undefined ? null : Tuple.pack([row.key]),
+  row.addedAt,
+  row.endedAt,
+  row.revision,
+  // half a character, by the error itself or by the cut, has no stored form
+  row.error.slice(0, ERROR_LIMIT_CHARACTERS).toWellFormed(),
+  row.body.dataBytes,
+  row.body.nextBytes,
+  isInline(row.body) ? row.body.bytes : null
+]
 
 const isBytes = (value: unknown): value is Uint8Array => value instanceof Uint8Array
 const isNumber = (value: unknown): value is number => typeof value === "number" && !Number.isNaN(value)
@@ -94,7 +137,7 @@ const isTime = (value: unknown): boolean => value === null || isNumber(value)
 
 /** What the fields of a row are, in their order. */
 const FIELDS: ReadonlyArray<(value: any) => boolean> = [
-  (format) => format === FORMAT,
+  (format) => format === FORMAT || format === EXTENDED_FORMAT,
   (state) => isWhole(state, 0) && state < STATES.length,
   (lock) => lock === null || isBytes(lock),
   (priority) => Number.isSafeInteger(priority),
@@ -115,8 +158,22 @@ const FIELDS: ReadonlyArray<(value: any) => boolean> = [
 const KEY_FIELD = 8
 const RUNNING = STATES.indexOf("running")
 
+/** What a row has besides: `undefined` for what is none of this version. */
+const readExtras = (fields: ReadonlyArray<unknown>): Map<string, any> | undefined => {
+  const extras = new Map<string, any>()
+  if (fields[0] === FORMAT) return fields.length === FIELDS.length ? extras : undefined
+  const pairs = fields[FIELDS.length]
+  if (fields.length !== FIELDS.length + 1 || !Array.isArray(pairs) || pairs.length % 2 === 1) return undefined
+  for (let i = 0; i < pairs.length; i += 2) {
+    const name: unknown = pairs[i]
+    if (typeof name !== "string" || !Object.hasOwn(EXTRAS, name) || !EXTRAS[name]!.is(pairs[i + 1])) return undefined
+    extras.set(name, pairs[i + 1])
+  }
+  return extras
+}
+
 const isRow = (fields: unknown): fields is ReadonlyArray<any> =>
-  Array.isArray(fields) && fields.length === FIELDS.length && FIELDS.every((is, i) => is(fields[i])) &&
+  Array.isArray(fields) && FIELDS.every((is, i) => is(fields[i])) &&
   (fields[1] === RUNNING) === (fields[2] !== null) && (!fields[5] || fields[8] !== null) &&
   (fields[15] === null || fields[15].length === fields[13] + Math.max(0, fields[14]))
 
@@ -132,6 +189,8 @@ export const decode = (bytes: Uint8Array): Row | undefined => {
   const unpacked = unpackOwn(bytes)
   const fields = Result.isSuccess(unpacked) ? unpacked.success : undefined
   if (!isRow(fields)) return undefined
+  const extras = readExtras(fields)
+  if (extras === undefined) return undefined
   return {
     state: STATES[fields[1] as number]!,
     lock: fields[2] ?? undefined,
@@ -145,6 +204,8 @@ export const decode = (bytes: Uint8Array): Row | undefined => {
     endedAt: fields[10],
     revision: fields[11],
     error: fields[12],
+    trace: readTrace(extras.get("trace")),
+    silentEnds: extras.get("silentEnds") ?? 0,
     body: { dataBytes: fields[13], nextBytes: fields[14], bytes: fields[15] ?? undefined }
   }
 }
@@ -156,13 +217,21 @@ export interface Remains {
   readonly key: Tuple.Element | undefined
 }
 
+/** Whether the format is known, and something is in the row that only a later version knows. */
+const hasUnknownExtras = (fields: ReadonlyArray<unknown>): boolean => {
+  if (fields[0] !== EXTENDED_FORMAT) return false
+  const pairs = fields[FIELDS.length]
+  return !Array.isArray(pairs) ||
+    pairs.some((name, i) => i % 2 === 0 && typeof name === "string" && !Object.hasOwn(EXTRAS, name))
+}
+
 export const remainsOf = (bytes: Uint8Array): Remains => {
   const unpacked = unpackOwn(bytes)
   const fields = Result.isSuccess(unpacked) && Array.isArray(unpacked.success) ? unpacked.success : []
   const key: unknown = fields[KEY_FIELD]
   return {
-    isNewer: isWhole(fields[0], FORMAT + 1),
-    key: fields[0] === FORMAT && isBytes(key) ? keyOf(key) : undefined
+    isNewer: isWhole(fields[0], EXTENDED_FORMAT + 1) || hasUnknownExtras(fields),
+    key: (fields[0] === FORMAT || fields[0] === EXTENDED_FORMAT) && isBytes(key) ? keyOf(key) : undefined
   }
 }
 

@@ -9,6 +9,7 @@ import * as Option from "effect/Option"
 import type { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
 import { textOfThrown } from "../../data/thrown.ts"
+import { traceOf } from "../../data/trace.ts"
 import {
   type Halt,
   type InvalidData,
@@ -135,7 +136,8 @@ const addTo = Effect.fnUntraced(function*(
   const bytes = yield* encodeData(model, id, data)
   const row = yield* Lifecycle.load(place, id)
   if (row === undefined) {
-    const added = Lifecycle.newRow({ data: bytes, priority, scheduledAt: scheduledAt ?? now, key, addedAt: now })
+    const trace = traceOf(yield* Effect.context<never>())
+    const added = Lifecycle.newRow({ data: bytes, priority, scheduledAt: scheduledAt ?? now, key, addedAt: now, trace })
     Lifecycle.change(place, id, undefined, added)
     return "added"
   }
@@ -341,13 +343,10 @@ export const fail = (
     Effect.flatMap(
       retryDelay(model, row.attempts, place.state.timeMillis, error),
       (delay) =>
-        Lifecycle.failRun(
-          place,
-          job.id,
-          row,
-          textOfThrown(error),
-          delay === undefined ? undefined : place.state.timeMillis + delay
-        )
+        Lifecycle.failRun(place, job.id, row, {
+          error: textOfThrown(error),
+          nextAt: delay === undefined ? undefined : place.state.timeMillis + delay
+        })
     ))
 
 export const release = (model: Model, job: Job<unknown>): Effect.Effect<void, Halt | InvalidOption, Transaction> =>

@@ -12,6 +12,7 @@
  *    may be a newer version's. An entry of the queue that is no job's is cleared (kept/lifecycle.ts, 5).
  * 5. Who finds nothing waits for the bell, seen in the same transaction as the queue, or for the earliest time at which
  *    a job will be due by the clock, however that is set meanwhile: not for a poll.
+ * 6. A job that is suspected of killing its process is taken alone (solitude.ts), or left and told of.
  */
 import type * as DateTime from "effect/DateTime"
 import type * as Duration from "effect/Duration"
@@ -39,12 +40,16 @@ import { change, clearOrphan, failRun, isEntryOf, prefetch, start, tryLoad } fro
 import { readData, type Row } from "../kept/row.ts"
 import * as Settings from "../kept/settings.ts"
 import { release, timeOf } from "../operations/operations.ts"
+import { isSuspect, type Suspect } from "./solitude.ts"
 
 /** The fewest rows of the queue that a look reads. */
 const PAGE_ROWS_LIMIT = 16
 
 /** So many entries one transaction parks or clears at the most; the next look goes on. */
 const SET_ASIDE_LIMIT = 200
+
+/** So many suspects one look passes: who met one waits until it can run alone. */
+const LEAVE_LIMIT = 200
 
 /** Data that one transaction takes: many long jobs would not be read within its five seconds. */
 const TAKE_BYTES_LIMIT = 8_000_000
@@ -59,6 +64,10 @@ export interface Wanted {
   readonly limit: number
   /** Jobs due up to here, in milliseconds since 1970; those due now if absent. */
   readonly maxScheduledTime: number | undefined
+  /** Something runs beside them: a suspect is left (6). */
+  readonly isBusy?: boolean
+  /** This one alone is taken, if it is still there. */
+  readonly suspect?: Suspect | undefined
 }
 
 export interface Taken {
@@ -73,6 +82,11 @@ export interface Taken {
   readonly isCut: boolean
   /** How long a holder may be silent. */
   readonly timeoutMillis: number
+  readonly isPaused: boolean
+  /** A job that was left because it should run alone (6). */
+  readonly suspect: Suspect | undefined
+  /** The job that was taken should run alone. */
+  readonly isAlone: boolean
 }
 
 /** The candidates of one look, and where it stopped. */
@@ -80,26 +94,34 @@ class Search {
   readonly jobs: Array<Job<any>> = []
   readonly rows: Array<Row> = []
   nextAt = NEVER
+  suspect: Suspect | undefined
+  /** Suspects that were left. */
+  left = 0
+  /** Nothing more may be taken beside what was. */
+  isAlone = false
   /** Entries that were parked, or cleared. */
   setAside = 0
   bytes = 0
   readonly place: Place
   readonly hub: Hub
+  readonly isBusy: boolean
   /** What this transaction has claimed so far. */
   readonly claimed: Array<string>
   /** So many candidates are passed over at first. */
   skip: number
 
-  constructor(place: Place, hub: Hub, claimed: Array<string>, skip: number) {
+  constructor(place: Place, hub: Hub, isBusy: boolean, claimed: Array<string>, skip: number) {
     this.place = place
     this.hub = hub
+    this.isBusy = isBusy
     this.claimed = claimed
     this.skip = skip
   }
 
   /** Whether this transaction has done its share. */
   isFull(limit: number): boolean {
-    return this.jobs.length >= limit || this.setAside >= SET_ASIDE_LIMIT || this.bytes >= TAKE_BYTES_LIMIT ||
+    return this.isAlone || this.jobs.length >= limit || this.setAside >= SET_ASIDE_LIMIT ||
+      this.left >= LEAVE_LIMIT || this.bytes >= TAKE_BYTES_LIMIT ||
       this.place.state.size >= WRITE_BYTES_LIMIT
   }
 
@@ -146,11 +168,20 @@ const takeOne = Effect.fnUntraced(function*(search: Search, pendingKey: Uint8Arr
     search.setAside++
     return
   }
+  if (yield* isSuspect(place.model, row, place.state.timeMillis)) {
+    if (search.isBusy || search.jobs.length > 0) {
+      search.suspect ??= { pendingKey, id }
+      search.left++
+      return
+    }
+    search.isAlone = true
+  }
   const { data } = yield* readData(place.state, place.keys, id, row)
   search.bytes += data.length
   const decoded = decodeData(place.model, id, data)
   if (Result.isFailure(decoded)) {
-    yield* failRun(place, id, row, decoded.failure.message, undefined)
+    search.isAlone = false
+    yield* failRun(place, id, row, { error: decoded.failure.message, nextAt: undefined })
     return
   }
   const lock = makeLock(place.state, search.jobs.length)
@@ -239,17 +270,36 @@ export const take = Effect.fnUntraced(function*(
     state.get(hub.keys.pendingBell, true)
   ], { concurrency: "unbounded" })
   const { timeoutMillis } = settings
-  const none: Taken = { jobs: [], rows: [], seen: see(bell), nextAt: NEVER, isCut: false, timeoutMillis }
-  if (settings.isPaused) return none
+  const { isPaused } = settings
+  const none: Taken = {
+    jobs: [],
+    rows: [],
+    seen: see(bell),
+    nextAt: NEVER,
+    isCut: false,
+    timeoutMillis,
+    isPaused,
+    suspect: undefined,
+    isAlone: false
+  }
+  if (isPaused) return none
   const { maxRunning } = model
   const free = maxRunning === Infinity ? wanted.limit : Math.min(wanted.limit, maxRunning - (yield* running(place)))
   if (free <= 0) return none
   const skip = hub.spread === 0 ? 0 : yield* Random.nextIntBetween(0, hub.spread)
-  const search = new Search(place, hub, claimed, skip)
-  const isCut = yield* walk(search, free, wanted.maxScheduledTime ?? state.timeMillis)
+  const search = new Search(place, hub, wanted.isBusy === true, claimed, skip)
+  if (wanted.suspect !== undefined) {
+    const { id, pendingKey } = wanted.suspect
+    const text = Keys.toText(pendingKey)
+    if (!hub.claims.has(text)) yield* claim(search, text, pendingKey, id)
+    return { ...none, jobs: search.jobs, rows: search.rows, isCut: true, isAlone: search.isAlone }
+  }
+  const isFull = yield* walk(search, free, wanted.maxScheduledTime ?? state.timeMillis)
+  const isCut = isFull && search.left < LEAVE_LIMIT
   // a fixed limit does not move with the clock: what lies beyond it never becomes due
   const nextAt = wanted.maxScheduledTime === undefined ? search.nextAt : NEVER
-  return { ...none, jobs: search.jobs, rows: search.rows, nextAt, isCut }
+  const { isAlone, jobs, rows, suspect } = search
+  return { ...none, jobs, rows, nextAt, isCut, suspect, isAlone }
 })
 
 /** Gives claims back. Who left one alone that was not taken is told to look again. */

@@ -6,8 +6,10 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
+import * as Tracer from "effect/Tracer"
 import type { BackendError } from "../../../BackendError.ts"
 import type { Tenant } from "../../../Tenant.ts"
+import type { Trace } from "../../data/trace.ts"
 import { captured, guarded } from "../../transactions/lending.ts"
 import { transact } from "../../transactions/loop.ts"
 import { traced } from "../../transactions/tracing.ts"
@@ -132,7 +134,7 @@ export const workerLayer = <A, E, R>(
     const hub = yield* hubOf(own)
     const services = captured(yield* Effect.context<Exclude<R, Scope.Scope>>())
     const jobType = render(own.type)
-    const run = (job: Job<A>, signal: () => AbortSignal) => {
+    const run = (job: Job<A>, trace: Trace | undefined, signal: () => AbortSignal) => {
       const context = makeContext(hub, own, job, signal)
       // a handler may use a scope: it is the run's own
       const scoped = Effect.scoped(Effect.suspend(() => handler(job, context))) as Effect.Effect<
@@ -142,12 +144,17 @@ export const workerLayer = <A, E, R>(
       >
       const id = render(job.id)
       const logged = Effect.annotateLogs(Effect.provideContext(scoped, services), { job: id, jobType })
-      return traced(logged, "Jobs/run", () => ({ attributes: { type: jobType, id, attempt: job.attempt } }))
+      return traced(logged, "Jobs/run", () => ({
+        attributes: { type: jobType, id, attempt: job.attempt },
+        root: true,
+        links: trace === undefined ? [] : [{ span: Tracer.externalSpan(trace), attributes: {} }]
+      }))
     }
     const worker = new Worker(hub, own, run, checked.concurrency, guarded(yield* Effect.context<never>()))
     hub.follow(model)
     yield* hub.followWorker(own)
     yield* startMonitor(hub)
+    yield* worker.present
     for (const loop of worker.loops) {
       yield* Effect.forkScoped(Effect.interruptible(keepRunning("jobs", `the worker of ${jobType}`, loop)))
     }

@@ -20,6 +20,7 @@ import * as Latch from "effect/Latch"
 import type { BackendError } from "../../../BackendError.ts"
 import { Transaction } from "../../../Transaction.ts"
 import * as Tuple from "../../../Tuple.ts"
+import type { Trace } from "../../data/trace.ts"
 import { logWarning } from "../../transactions/logging.ts"
 import { transact } from "../../transactions/loop.ts"
 import type { Hub } from "../background/hub.ts"
@@ -45,6 +46,12 @@ const ID_WRITES = 16
 export interface Held {
   readonly job: Job<any>
   readonly lock: Uint8Array
+  /** The span that the job was added in. */
+  readonly trace: Trace | undefined
+  /** When it came here, by the time that passes. */
+  readonly takenMillis: number
+  /** When its handler began, by the same time; 0 before that. */
+  begunMillis: number
   /** When its last sign of life began, by the time that passes (1). */
   signMillis: number
   /** What settling it writes of its stored data, as far as it is known: whoever resubmits it can give it more. */

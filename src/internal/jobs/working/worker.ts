@@ -5,8 +5,8 @@
  * await: one that cannot be interrupted does not hold up the layer's end.
  *
  * 1. A job is held, and its lease renewed, from its taking until its settling is committed. `concurrency` handlers run
- *    at the most; taken jobs beyond that wait here. There are none of these unless handlers end faster than a
- *    transaction commits: then so many are taken ahead that no handler has to wait for the next commit.
+ *    at the most; taken jobs beyond that wait here, the most urgent first. There are none of these unless handlers end
+ *    faster than a transaction commits (ahead.ts); those that wait for too long, or when the type is paused, go back.
  * 2. One loop settles and takes: what handlers ended with since the last turn, and new jobs for the free places, are
  *    one transaction. A turn is not interrupted, so nothing that was taken is forgotten.
  * 3. A turn settles no more than fits well into a transaction, counting the data that is written again with a row. One
@@ -16,15 +16,19 @@
  *    settling that meets another lock of the rest. Nothing is written for it.
  * 5. The end of the scope: nothing is taken any more; handlers have the grace period, their leases renewed; then they
  *    are interrupted; whatever is not settled then is handed back, its attempt not counted (rule J6).
+ * 6. While a worker of the tenant's layer waits for a suspect, or runs one, nothing else is taken (solitude.ts).
  */
 import * as Cause from "effect/Cause"
-import type * as Context from "effect/Context"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Latch from "effect/Latch"
 import * as Metric from "effect/Metric"
+import type * as Scope from "effect/Scope"
 import type { BackendError } from "../../../BackendError.ts"
 import { textOfCause, textOfThrown } from "../../data/thrown.ts"
+import type { Trace } from "../../data/trace.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { count } from "../../transactions/unforeseen.ts"
 import type { Hub } from "../background/hub.ts"
@@ -34,14 +38,13 @@ import { type Job, lockOf, wasSettledHere } from "../kept/job.ts"
 import { complete, failRun, handBack, loadHeld, prefetch } from "../kept/lifecycle.ts"
 import { PART_BYTES_LIMIT, PartLimit } from "../kept/passLimits.ts"
 import type { Row } from "../kept/row.ts"
-import { take, type Taken, taking, waitForMore } from "./accept.ts"
+import { take, type Taken, taking, waitForMore, type Wanted } from "./accept.ts"
+import { Ahead } from "./ahead.ts"
 import { type Held, idBytes, Leases, storedBytesOf } from "./leases.ts"
+import { type Solitude, solitudeOf, type Taker } from "./solitude.ts"
 
 /** Jobs that one turn takes. */
 const TAKE_LIMIT = 200
-
-/** Jobs that are taken ahead of a free handler at the most. */
-const AHEAD_LIMIT = 64
 
 /** An interrupted handler has so long for its finalizers before its job is handed back without it. */
 const INTERRUPT_LIMIT_MILLIS = 1_000
@@ -66,7 +69,11 @@ interface Ended {
 }
 
 /** A handler with all that it needs. */
-export type Run<E> = (job: Job<any>, signal: () => AbortSignal) => Effect.Effect<unknown, E>
+export type Run<E> = (
+  job: Job<any>,
+  trace: Trace | undefined,
+  signal: () => AbortSignal
+) => Effect.Effect<unknown, E>
 
 const controllerOf = (held: Held): AbortController => {
   held.controller ??= new AbortController()
@@ -80,13 +87,18 @@ const sizeOf = ({ held, outcome }: Ended): number => {
   return idBytes(held) + Math.max(held.storedBytes, data) + text
 }
 
-export class Worker<E> {
+/** The order in which waiting jobs begin: that of the queue. */
+const byUrgency = (a: Held, b: Held): number => b.job.priority - a.job.priority || a.job.scheduledAt - b.job.scheduledAt
+
+export class Worker<E> implements Taker {
   readonly #hub: Hub
   readonly #model: Model
   readonly #run: Run<E>
   readonly #concurrency: number
   readonly #services: Context.Context<never>
   readonly #leases: Leases
+  readonly #solitude: Solitude
+  readonly #clock: Clock.Clock
   /** The last run of each job that is held: a handler that has settled its job itself may go on beside the next run. */
   readonly #latest = new Map<string, Held>()
   /** Taken jobs that wait for a free handler. */
@@ -94,9 +106,7 @@ export class Worker<E> {
   #ended: Array<Ended> = []
   #active = 0
   #isStarting = false
-  /** So many jobs may be taken beyond the free handlers. */
-  #ahead = 0
-  readonly #aheadLimit: number
+  readonly #ahead: Ahead
   #isDraining = false
   /** So many jobs one turn settles at the most (3). */
   readonly #settleLimit = new PartLimit()
@@ -113,18 +123,33 @@ export class Worker<E> {
     this.#run = run
     this.#concurrency = concurrency
     this.#services = services
+    this.#clock = Context.get(services, Clock.Clock)
+    this.#solitude = solitudeOf(hub)
     // a job that waits here takes a place from another process, and an attempt from itself should this process die
-    this.#aheadLimit = maxRunning !== Infinity || maxRunningPerKey !== Infinity
-      ? 0
-      : maxAttempts === Infinity
-      ? AHEAD_LIMIT
-      : Math.min(concurrency, AHEAD_LIMIT)
+    const isLimited = maxRunning !== Infinity || maxRunningPerKey !== Infinity
+    this.#ahead = new Ahead(isLimited ? 0 : maxAttempts === Infinity ? Infinity : concurrency)
     this.#leases = new Leases(hub, model, (held) => this.#interrupt(held, "lost"))
   }
 
   /** What runs until the scope closes: settles and takes (2), keeps the leases, interrupts handlers that lost theirs (4). */
   get loops(): ReadonlyArray<Effect.Effect<never>> {
     return [this.#loop, this.#leases.beats, this.#leases.losses, this.#leases.revocations]
+  }
+
+  get held(): number {
+    return this.#leases.size
+  }
+
+  stir(): void {
+    this.#work.openUnsafe()
+  }
+
+  /** From here to the end of the scope others know of this worker (6). */
+  get present(): Effect.Effect<void, never, Scope.Scope> {
+    return Effect.acquireRelease(
+      Effect.sync(() => this.#solitude.add(this)),
+      () => Effect.sync(() => this.#solitude.delete(this))
+    )
   }
 
   /** The end (5). */
@@ -155,22 +180,18 @@ export class Worker<E> {
   get #turn(): Effect.Effect<Effect.Effect<void>, BackendError> {
     return Effect.suspend(() => {
       this.#work.closeUnsafe()
+      for (const held of this.#ahead.late(this.#waiting, this.#now)) this.#giveUp(held)
       const batch = this.#nextBatch()
       if (batch.length === 0) this.#settleLimit.reset()
-      // after a failure the settling is alone, so that what fails is known
-      const free = this.#isDraining || (this.#hasFailed && batch.length > 0)
-        ? 0
-        : Math.min(TAKE_LIMIT, this.#concurrency + this.#ahead - this.#leases.size + batch.length)
-      if (batch.length === 0 && free === 0) return Effect.succeed(this.#work.await)
+      const { untilMillis, wanted } = this.#wanted(batch.length)
+      if (batch.length === 0 && wanted === undefined) return Effect.succeed(this.#pause(Effect.never, untilMillis))
       let begunMillis = 0
       const body = (state: TransactionState, claimed: Array<string>) =>
         Effect.flatMap(passedMillis, (now) => {
           begunMillis = now
           return Effect.andThen(
             this.#settle(state, batch),
-            free === 0
-              ? Effect.undefined
-              : take(this.#hub, this.#model, state, { limit: free, maxScheduledTime: undefined }, claimed)
+            wanted === undefined ? Effect.undefined : take(this.#hub, this.#model, state, wanted, claimed)
           )
         })
       return Effect.matchCauseEffect(taking(this.#hub, body, () => {}), {
@@ -179,11 +200,40 @@ export class Worker<E> {
           return this.#failedTurn(batch, cause)
         },
         onSuccess: (taken) => {
-          if (taken !== undefined) this.#adapt(batch.length > 0 && taken.jobs.length === free)
+          const isShort = taken !== undefined && batch.length > 0 && this.#active === 0 &&
+            wanted!.limit > 0 && taken.jobs.length === wanted!.limit
+          this.#ahead.committed(this.#now - begunMillis, { isShort, areWaiting: this.#waiting.length > 0 })
+          if (wanted?.suspect !== undefined && !taken!.isAlone) this.#solitude.missed()
           return this.#committed(batch, taken, begunMillis)
         }
       })
     })
+  }
+
+  /** What a turn takes that settles so many jobs, or until when it takes nothing. */
+  #wanted(ending: number): { readonly wanted: Wanted | undefined; readonly untilMillis: number } {
+    const none = { wanted: undefined, untilMillis: Infinity }
+    // after a failure the settling is alone, so that what fails is known
+    if (this.#isDraining || (this.#hasFailed && ending > 0)) return none
+    const permit = this.#solitude.permit(this, ending, this.#now)
+    if (permit._tag === "Nothing") return { wanted: undefined, untilMillis: permit.untilMillis }
+    const held = this.#leases.size - ending
+    const free = Math.max(0, Math.min(TAKE_LIMIT, this.#concurrency + this.#ahead.jobs - held))
+    // who has jobs in hand looks whether the type was paused, also when it takes no more
+    if (free === 0 && (ending === 0 || this.#waiting.length === 0)) return none
+    const suspect = permit._tag === "Alone" ? permit.suspect : undefined
+    return {
+      wanted: { limit: free, maxScheduledTime: undefined, isBusy: this.#solitude.isBusy(ending), suspect },
+      untilMillis: Infinity
+    }
+  }
+
+  /** Waits for work, or for what else there is, or until the first in hand has waited for too long (1). */
+  #pause(other: Effect.Effect<void>, untilMillis = Infinity): Effect.Effect<void> {
+    const now = this.#now
+    const left = Math.min(this.#ahead.patienceLeft(this.#waiting, now), Math.max(0, untilMillis - now))
+    const work = Effect.raceFirst(this.#work.await, other)
+    return left === Infinity ? work : Effect.raceFirst(work, Effect.sleep(left))
   }
 
   /** What one transaction settles. */
@@ -226,27 +276,34 @@ export class Worker<E> {
     const counted = batch.length === 0 ? Effect.void : count(handled, batch.length)
     if (taken === undefined) return Effect.as(counted, Effect.void)
     this.#leases.setTimeout(taken.timeoutMillis)
-    const next = taken.jobs.length > 0 || taken.isCut
-      ? Effect.void
-      : Effect.raceFirst(this.#work.await, waitForMore(this.#hub, taken))
     return Effect.map(counted, () => {
       for (const [index, job] of taken.jobs.entries()) this.#hold(job, taken.rows[index]!, begunMillis)
-      if (this.#isDraining) this.#giveUpWaiting()
+      if (taken.isAlone) this.#solitude.began(this)
+      if (this.#isDraining || taken.isPaused) this.#giveUpWaiting()
+      this.#waiting.sort(byUrgency)
       this.#startNext()
-      return next
+      if (taken.jobs.length > 0 || taken.isCut) return Effect.void
+      if (taken.suspect !== undefined) {
+        this.#solitude.met(this, taken.suspect, this.#now, taken.timeoutMillis)
+        this.#hub.pending.wakeAll()
+        return Effect.void
+      }
+      return this.#pause(waitForMore(this.#hub, taken))
     })
   }
 
-  /** Takes more ahead while handlers had to wait for this commit, less while jobs had to wait for handlers (1). */
-  #adapt(isBusy: boolean): void {
-    if (this.#waiting.length > 0) this.#ahead = Math.floor(this.#ahead / 2)
-    else if (this.#active === 0 && isBusy) this.#ahead = Math.min(this.#aheadLimit, Math.max(1, this.#ahead * 2))
+  /** The time that passes, in milliseconds and parts of them. */
+  get #now(): number {
+    return Number(this.#clock.monotonicTimeNanosUnsafe()) / 1e6
   }
 
   #hold(job: Job<any>, row: Row, begunMillis: number): void {
     const held: Held = {
       job,
       lock: lockOf(job)!,
+      trace: row.trace,
+      takenMillis: this.#now,
+      begunMillis: 0,
       signMillis: begunMillis,
       storedBytes: storedBytesOf(row),
       controller: undefined,
@@ -271,12 +328,14 @@ export class Worker<E> {
       const held = this.#waiting.shift()!
       if (held.isOver) continue
       this.#active++
+      held.begunMillis = this.#now
       held.fiber = Effect.runForkWith(this.#services)(
-        Effect.suspend(() => this.#run(held.job, () => controllerOf(held).signal))
+        Effect.suspend(() => this.#run(held.job, held.trace, () => controllerOf(held).signal))
       )
       held.fiber.addObserver((exit) => {
         // the place of one that was lost, or given up on, was free before
         if (!held.isOver) this.#active--
+        this.#ahead.ran(this.#now - held.begunMillis)
         this.#end(held, this.#outcomeOf(held, exit))
         held.fiber = undefined
         this.#startNext()
@@ -310,6 +369,7 @@ export class Worker<E> {
     const text = elementText(held.job.id)
     if (this.#latest.get(text) === held) this.#latest.delete(text)
     this.#leases.delete(held)
+    this.#solitude.ended(this)
     this.#work.openUnsafe()
   }
 
@@ -348,7 +408,10 @@ export class Worker<E> {
             return Effect.flatMap(
               retryDelay(place.model, row.attempts, state.timeMillis, outcome.failure),
               (delay) =>
-                failRun(place, job.id, row, outcome.text, delay === undefined ? undefined : state.timeMillis + delay)
+                failRun(place, job.id, row, {
+                  error: outcome.text,
+                  nextAt: delay === undefined ? undefined : state.timeMillis + delay
+                })
             )
         }
       })

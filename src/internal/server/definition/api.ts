@@ -73,7 +73,7 @@ export type StartError =
   | BackendError
 
 /**
- * How a server runs in this process (source document, section 7).
+ * How a server runs in this process.
  *
  * @since 0.1.0
  * @category models
@@ -119,7 +119,7 @@ export interface Which {
  */
 export interface Client<M, State> {
   /**
-   * Sends a message and waits for its answer, five seconds if it does not say how long (source document, section 4.7).
+   * Sends a message and waits for its answer, five seconds if it does not say how long.
    * A call whose time is over, or that is interrupted, may still be handled.
    */
   readonly call: <T extends D.CallTag<M>>(
@@ -276,18 +276,18 @@ export interface ServiceClass<Self, Name extends string, State, M, A>
     tag: T,
     ...args: D.PayloadArgs<D.PayloadType<D.PayloadSchema<A[T]>>>
   ) => ActionRequest<Name>
-  /** The action handlers, with whatever services they need (source document, section 4.3). */
+  /** The action handlers, with whatever services they need. */
   readonly actionsLayer: <H extends D.ActionHandlers<A, State, any>>(
     handlers: H & D.ActionHandlers<A, State, any> & D.NoOthers<H, keyof A>
   ) => Layer.Layer<ActionsOf<Name>, never, D.ServicesOf<H>>
   /**
-   * The locked handlers, with whatever services they need (source document, section 4.4). They run outside of any
+   * The locked handlers, with whatever services they need. They run outside of any
    * transaction and may run twice.
    */
   readonly lockedLayer: <H extends D.LockedHandlers<M, State, Name, any>>(
     handlers: H & D.LockedHandlers<M, State, Name, any> & D.NoOthers<H, D.LockingTag<M>>
   ) => Layer.Layer<LockedOf<Name>, never, D.ServicesOf<H>>
-  /** The handler of dead letters, with whatever services it needs (source document, section 5). It is optional. */
+  /** The handler of dead letters, with whatever services it needs. It is optional. */
   readonly deadLetterLayer: <R>(
     handler: (letter: Model.DeadMessage) => Effect.Effect<void, never, R>
   ) => Layer.Layer<DeadLettersOf<Name>, never, R>

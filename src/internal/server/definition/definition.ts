@@ -246,6 +246,7 @@ export const model = (name: string, options: {
   readonly state: PureSchema
   readonly messages: Messages
   readonly actions?: Actions | undefined
+  readonly hosted?: boolean | undefined
 }): Model.Definition => {
   checkDefinition(name, options)
   return modelOf(name, options)
@@ -253,6 +254,7 @@ export const model = (name: string, options: {
 
 const modelOf = (name: string, options: Parameters<typeof model>[1]): Model.Definition => ({
   name,
+  hosted: options.hosted ?? false,
   state: schemaOf(`${name}: the state`, options.state),
   messages: new Map(
     Object.entries(options.messages).map(([tag, definition]) => {

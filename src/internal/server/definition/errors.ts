@@ -246,7 +246,7 @@ export class DefinitionMismatch
 }
 
 /**
- * The defect of a callback that waited for something other than its transaction (rule R23 of the design).
+ * The defect of a callback that waited for something other than its transaction.
  *
  * @since 0.1.0
  * @category errors

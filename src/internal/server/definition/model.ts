@@ -36,6 +36,8 @@ export interface Action {
 /** A server's protocol and state. */
 export interface Definition {
   readonly name: string
+  /** Whether any message wakes its servers, in whatever process hosts it; else each is started. */
+  readonly hosted: boolean
   readonly state: AnyCodec
   readonly messages: ReadonlyMap<string, Message>
   readonly actions: ReadonlyMap<string, Action>

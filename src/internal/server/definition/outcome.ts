@@ -104,7 +104,7 @@ export interface Halt {
 }
 
 /**
- * What an action answers to skip the other actions of its message (source document, section 4.3).
+ * What an action answers to skip the other actions of its message.
  *
  * **Example** (Nothing to deliver)
  *

@@ -18,7 +18,8 @@ import type * as Tuple from "../../../Tuple.ts"
 import { checkerOf, codecOf } from "../../data/codec.ts"
 import { show } from "../../data/show.ts"
 import { messageOfThrown } from "../../data/thrown.ts"
-import type { Caller, Envelope, Trace } from "../../queue/envelope.ts"
+import type { Trace } from "../../data/trace.ts"
+import type { Caller, Envelope } from "../../queue/envelope.ts"
 import { traced } from "../../transactions/tracing.ts"
 import type {
   ActionRequest,

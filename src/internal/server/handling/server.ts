@@ -53,6 +53,8 @@ export interface Server {
   readonly metrics: ServerMetrics
   readonly ended: Deferred.Deferred<End>
   cache: Saved | undefined
+  /** Ends the wait of a consumer that has nothing to do. */
+  wakeIdle: (() => void) | undefined
 }
 
 /** Why a handle takes no messages any more. */
@@ -97,7 +99,7 @@ export const runningIn = <A, E>(server: Server, effect: Effect.Effect<A, E>): Ef
 
 /** A server from its parts. */
 export const make = (
-  parts: Omit<Server, "name" | "codec" | "inFlight" | "inline" | "metrics" | "ended" | "cache">
+  parts: Omit<Server, "name" | "codec" | "inFlight" | "inline" | "metrics" | "ended" | "cache" | "wakeIdle">
 ): Server => ({
   ...parts,
   name: `${parts.definition.name} ${textOfTuid(parts.tuid)}`,
@@ -106,18 +108,19 @@ export const make = (
   inline: Semaphore.makeUnsafe(1),
   metrics: metricsOf(parts.definition.name),
   ended: Deferred.makeUnsafe<End>(),
-  cache: undefined
+  cache: undefined,
+  wakeIdle: undefined
 })
 
-/** Stops a server's handle, once (3). */
-export const stop = (server: Server, reason: string): void => {
-  Deferred.doneUnsafe(server.ended, Exit.succeed({ reason, killed: false }))
+const end = (server: Server, why: End): void => {
+  if (Deferred.doneUnsafe(server.ended, Exit.succeed(why))) server.wakeIdle?.()
 }
 
+/** Stops a server's handle, once (3). */
+export const stop = (server: Server, reason: string): void => end(server, { reason, killed: false })
+
 /** Ends a server's handle whose state is gone, once (3). */
-export const gone = (server: Server): void => {
-  Deferred.doneUnsafe(server.ended, Exit.succeed({ reason: "the server was killed", killed: true }))
-}
+export const gone = (server: Server): void => end(server, { reason: "the server was killed", killed: true })
 
 /** Stops a server's handle whose state cannot be read: no message is to blame (rule R16). */
 export const stopUnreadable = (server: Server, { error }: Unreadable): Effect.Effect<void> =>

@@ -20,6 +20,15 @@ import { show } from "../../data/show.ts"
 import { printable } from "../../data/text.ts"
 import { locate, type Located, type QueueKeys } from "../../queue/layout.ts"
 import { libraryPrefix } from "../../tenant/layout.ts"
+import type { TransactionState } from "../../transactions/state.ts"
+import { signalKey } from "../../transactions/watching.ts"
+import { giveWork, IndexKeys, Place } from "./indexes.ts"
+
+/** What the keys of a server say of its definition. */
+interface Owner {
+  readonly name: string
+  readonly hosted: boolean
+}
 
 /** A tuid for people to read; long ones are cut. */
 export const textOfTuid = (tuid: Tuple.Tuple): string => printable(elementText(tuid), TUID_SHOWN_CHARS)
@@ -58,10 +67,15 @@ export class ServerKeys implements QueueKeys {
   readonly lock: Uint8Array
   readonly dead: Uint8Array
   readonly deadCount: Uint8Array
+  readonly #tenantPrefix: Uint8Array
+  readonly #definition: Owner
+  #place: Place | undefined
 
   /** Throws a `TupleError` when the tuid has an element that a key cannot hold. */
-  constructor(tenantPrefix: Uint8Array, tuid: Tuple.Tuple) {
+  constructor(tenantPrefix: Uint8Array, tuid: Tuple.Tuple, definition: Owner) {
+    this.#tenantPrefix = tenantPrefix
     this.tuid = tuid
+    this.#definition = definition
     this.prefix = Tuple.pack(["s", tuid], libraryPrefix(tenantPrefix))
     this.name = Tuple.pack(["name"], this.prefix)
     this.head = Tuple.pack(["head"], this.prefix)
@@ -73,6 +87,18 @@ export class ServerKeys implements QueueKeys {
     this.lock = Tuple.pack(["lock"], this.prefix)
     this.dead = Tuple.pack(["dead"], this.prefix)
     this.deadCount = Tuple.pack(["deads"], this.prefix)
+  }
+
+  /** Where the server stands in the indexes of its definition. */
+  get place(): Place {
+    const { name } = this.#definition
+    return this.#place ??= new Place(new IndexKeys(this.#tenantPrefix, name), name, this.tuid)
+  }
+
+  /** Wakes who runs the server: it has something to do. */
+  ring(state: TransactionState): void {
+    signalKey(state.target, state, this.push)
+    if (this.#definition.hosted) giveWork(state, this.place)
   }
 
   waitingKey(millis: number, caller: Uint8Array, id: number): Uint8Array {
@@ -88,21 +114,25 @@ export class ServerKeys implements QueueKeys {
 /** The longest packed tuid: it leaves room in a key for the names of a state's entries. */
 const TUID_LIMIT_BYTES = 9_000
 
+/** The same for a hosted server: it stands in keys of its definition, too. */
+const HOSTED_TUID_LIMIT_BYTES = 2_000
+
 /** What is wrong with a tuid, if it is none. */
-export const problemOfTuid = (tuid: unknown): string | undefined => {
+export const problemOfTuid = (tuid: unknown, hosted = false): string | undefined => {
   if (!Array.isArray(tuid) || tuid.length === 0) {
     return "a tuid is an array of one or more tuple elements, such as [\"cart\", 7]"
   }
   const packed = Tuple.packResult(tuid)
   if (Result.isFailure(packed)) return packed.failure.message
   const bytes = packed.success.length
-  return bytes > TUID_LIMIT_BYTES ? `it has ${bytes} bytes, and at most ${TUID_LIMIT_BYTES} fit` : undefined
+  const limit = hosted ? HOSTED_TUID_LIMIT_BYTES : TUID_LIMIT_BYTES
+  return bytes > limit ? `it has ${bytes} bytes, and at most ${limit} fit` : undefined
 }
 
 /** The queue of a server, wherever its tenant lies; throws where its tuid is none. */
-export const queueOf = (tuid: Tuple.Tuple): Located =>
+export const queueOf = (definition: Owner, tuid: Tuple.Tuple): Located =>
   locate((tenantPrefix) => {
-    const problem = problemOfTuid(tuid)
+    const problem = problemOfTuid(tuid, definition.hosted)
     if (problem !== undefined) throw new TypeError(`the tuid cannot be used: ${problem}`)
-    return new ServerKeys(tenantPrefix, tuid)
+    return new ServerKeys(tenantPrefix, tuid, definition)
   })

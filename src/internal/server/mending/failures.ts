@@ -1,6 +1,6 @@
 /**
  * What follows when handling a queued message failed: its attempt is counted in a transaction of its own, and at the
- * threshold the message moves to the dead letters (rule R12; source document, section 5).
+ * threshold the message moves to the dead letters (rule R12).
  *
  * 1. An attempt is counted only if the store has the message and its count as the failed run saw them, so that two
  *    consumers that fail on one message count one attempt.

@@ -9,6 +9,7 @@ import { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { signalKey } from "../../transactions/watching.ts"
+import type { Definition } from "../definition/model.ts"
 import * as Heads from "../kept/head.ts"
 import { ServerKeys } from "../kept/layout.ts"
 import { writeHead } from "../kept/state.ts"
@@ -21,22 +22,26 @@ const readHead = (state: TransactionState, keys: ServerKeys): Effect.Effect<Head
   )
 
 /** The lock of a server, if it is held. */
-export const lock = (tuid: Tuple.Tuple): Effect.Effect<Option.Option<Heads.Lock>, never, Transaction> =>
+export const lock = (
+  definition: Definition,
+  tuid: Tuple.Tuple
+): Effect.Effect<Option.Option<Heads.Lock>, never, Transaction> =>
   Effect.flatMap(Transaction, (state) =>
     Effect.map(
-      readHead(state, new ServerKeys(state.prefix, tuid)),
+      readHead(state, new ServerKeys(state.prefix, tuid, definition)),
       (head) => Option.fromUndefinedOr(head?.lock)
     ))
 
 /** Breaks the lock of a server. Succeeds with whether it was held. */
-export const unlock = (tuid: Tuple.Tuple): Effect.Effect<boolean, never, Transaction> =>
+export const unlock = (definition: Definition, tuid: Tuple.Tuple): Effect.Effect<boolean, never, Transaction> =>
   Effect.flatMap(Transaction, (state) => {
-    const keys = new ServerKeys(state.prefix, tuid)
+    const keys = new ServerKeys(state.prefix, tuid, definition)
     return Effect.flatMap(readHead(state, keys), (head) => {
       if (head?.lock === undefined) return Effect.succeed(false)
       const { attempts, token } = head.lock
       writeHead(state, keys, { ...head, lock: undefined })
       signalKey(state.target, state, keys.head)
+      keys.ring(state)
       return attempts === undefined
         ? Effect.succeed(true)
         : Effect.as(requeue(state, keys, token, attempts + 1, Infinity), true)

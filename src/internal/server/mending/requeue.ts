@@ -14,7 +14,6 @@ import * as Envelopes from "../../queue/envelope.ts"
 import * as Queue from "../../queue/queue.ts"
 import { PIECE_BYTES } from "../../tenant/limits.ts"
 import type { TransactionState } from "../../transactions/state.ts"
-import { signalKey } from "../../transactions/watching.ts"
 import type { ServerKeys } from "../kept/layout.ts"
 import * as Answers from "../sending/answerCodec.ts"
 import { answerCaller } from "../sending/answering.ts"
@@ -61,7 +60,7 @@ export const requeue = (
     if (attempts < threshold) {
       Queue.push(state, keys, message, attempts)
       // it was counted as taken when it was locked
-      signalKey(state.target, state, keys.push)
+      keys.ring(state)
       return Effect.undefined
     }
     const id = Buffer.from(token).toString("hex")

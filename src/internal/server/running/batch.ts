@@ -18,6 +18,7 @@ import * as Envelopes from "../../queue/envelope.ts"
 import { stampText } from "../../queue/pieces.ts"
 import * as Queue from "../../queue/queue.ts"
 import type { TransactionState } from "../../transactions/state.ts"
+import { yieldTurn } from "../../transactions/turns.ts"
 import { type Armed, signalKey, watchKey } from "../../transactions/watching.ts"
 import type { ActionRequest } from "../definition/model.ts"
 import { answerOf, Crash, handle, type Handled, incoming } from "../handling/handlers.ts"
@@ -166,6 +167,7 @@ const runItems = Effect.fnUntraced(function*(
   let last: { readonly handled: Handled; readonly item: Queue.Item; readonly input: Acquired["input"] } | undefined
   for (const [index, item] of items.entries()) {
     pace.at = index
+    if (index > 0) yield* yieldTurn
     const { handled, input } = yield* Effect.catchDefect(
       runItem(server, state, runner, logs, envelopeOf(index), item, index, current),
       (defect) => Effect.fail(new Crash(tagsOf(envelopeOf(index)), Cause.die(defect), logs, index))

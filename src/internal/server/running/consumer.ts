@@ -16,7 +16,6 @@
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
@@ -28,7 +27,7 @@ import { logError, logWarning } from "../../transactions/logging.ts"
 import { transact } from "../../transactions/loop.ts"
 import { traced } from "../../transactions/tracing.ts"
 import { report } from "../../transactions/unforeseen.ts"
-import { raceWatch } from "../../transactions/watching.ts"
+import { awaitWatch } from "../../transactions/watching.ts"
 import { runActions } from "../handling/actions.ts"
 import { Crash } from "../handling/handlers.ts"
 import { record, retried } from "../handling/metrics.ts"
@@ -215,10 +214,10 @@ const giveUp = (server: Server): Effect.Effect<void> =>
 
 /** Waits for the key to change, for the time that is due, or for the handle's end. */
 const waitFor = (server: Server, { dueMillis, watch }: Idle): Effect.Effect<void> => {
-  const others = [Effect.asVoid(Deferred.await(server.ended))]
-  if (dueMillis < Infinity) others.push(Effect.sleep(Duration.millis(Math.max(1, dueMillis))))
+  if (isEnded(server)) return Effect.void
+  server.wakeIdle = watch.wake
   return Effect.catch(
-    raceWatch(server.tenant, watch, others),
+    awaitWatch(server.tenant, watch, dueMillis),
     (error) =>
       Effect.andThen(
         logWarning(`${server.name}: watching the store failed, looking again`, error),

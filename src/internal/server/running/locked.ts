@@ -1,5 +1,5 @@
 /**
- * The locked section (source document, sections 4.4 and 4.7): what runs between the commit that took the lock and the
+ * The locked section: what runs between the commit that took the lock and the
  * one that gives it back, outside of any transaction.
  *
  * Owner: the fiber that committed the lock, in the server's scope. Only the locked handler itself can be interrupted.

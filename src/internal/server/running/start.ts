@@ -38,7 +38,7 @@ const initialise = Effect.fnUntraced(function*(behaviour: Behaviour, options: Op
   const init = runner.run("init", Effect.suspend(() => behaviour.init({ tuid: options.tuid })))
   const initial = yield* Effect.tapCause(init, () => Effect.sync(() => logs.release()))
   const tuid = initial.tuid ?? options.tuid
-  const keys = yield* Clients.keysOf(definition.name, tenant, tuid)
+  const keys = yield* Clients.keysOf(definition, tenant, tuid)
   const [stored, bytes] = yield* Effect.all([state.get(keys.name), state.get(keys.head)])
   if (stored !== undefined && Buffer.from(stored).toString() !== definition.name) {
     return yield* new DefinitionMismatch({
@@ -95,13 +95,13 @@ const register = (
 export const start = Effect.fnUntraced(function*(behaviour: Behaviour, effects: Effects, options: Options) {
   const tenant = yield* Tenant
   const { definition } = behaviour
-  yield* Clients.keysOf(definition.name, tenant, options.tuid)
+  yield* Clients.keysOf(definition, tenant, options.tuid)
   yield* register(behaviour, options, tenant)
   const tuid: Tuple.Tuple = yield* named(
     { definition, keys: options },
     transact(tenant, initialise(behaviour, options, tenant))
   )
-  const keys = new ServerKeys(tenant.prefix, tuid)
+  const keys = new ServerKeys(tenant.prefix, tuid, definition)
   const parent = yield* Scope.Scope
   const scope = yield* Scope.fork(parent)
   const context = yield* Effect.context<never>()

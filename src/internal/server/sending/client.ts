@@ -26,14 +26,14 @@ import { check, type Checked, encodeCasts, push, sentNow, toBytes } from "./mess
 
 /** The keys of a server, or what is wrong with its tuid. */
 export const keysOf = (
-  server: string,
+  definition: Definition,
   tenant: Tenant["Service"],
   tuid: Tuple.Tuple
 ): Effect.Effect<ServerKeys, InvalidTuid> => {
-  const problem = problemOfTuid(tuid)
+  const problem = problemOfTuid(tuid, definition.hosted)
   return problem === undefined
-    ? Effect.succeed(new ServerKeys(tenant.prefix, tuid))
-    : Effect.fail(new InvalidTuid({ server, problem }))
+    ? Effect.succeed(new ServerKeys(tenant.prefix, tuid, definition))
+    : Effect.fail(new InvalidTuid({ server: definition.name, problem }))
 }
 
 /** Fails at the time limit, whatever the call waits for. */
@@ -154,7 +154,7 @@ export const make = (located: Located, call: Client["call"]): Client => {
 /** A client that only publishes and looks: every call goes through the queue. */
 export const client = Effect.fnUntraced(function*(definition: Definition, tuid: Tuple.Tuple) {
   const tenant = yield* Tenant
-  const keys = yield* keysOf(definition.name, tenant, tuid)
+  const keys = yield* keysOf(definition, tenant, tuid)
   const located = { definition, tenant, keys }
   return make(located, (tag, payload, timeoutMillis) => {
     const call = Effect.flatMap(

@@ -3,20 +3,18 @@
  * before anything is written, with the field and what to do.
  */
 import * as Clock from "effect/Clock"
-import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
-import * as Tracer from "effect/Tracer"
 import { VALUE_LIMIT_BYTES } from "../../../Backend.ts"
 import { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
 import { codecOf } from "../../data/codec.ts"
-import { reading, show } from "../../data/show.ts"
+import { show } from "../../data/show.ts"
+import { traceOf } from "../../data/trace.ts"
 import * as Envelopes from "../../queue/envelope.ts"
 import * as Queue from "../../queue/queue.ts"
 import { PIECE_BYTES } from "../../tenant/limits.ts"
 import type { TransactionState } from "../../transactions/state.ts"
-import { signalKey } from "../../transactions/watching.ts"
 import { InvalidPayload, PayloadTooLarge, UnknownMessage } from "../definition/errors.ts"
 import type { Definition, Kind, Message } from "../definition/model.ts"
 import { identityOf, ServerKeys } from "../kept/layout.ts"
@@ -107,29 +105,19 @@ export const push = (
   attempts = 0
 ): void => {
   for (const item of items) Queue.push(state, keys, item, attempts)
-  if (items.length > 0) signalKey(state.target, state, keys.push)
+  if (items.length > 0) keys.ring(state)
 }
 
 /** Where and when a message is sent. */
 export type Sent = Pick<Envelopes.Envelope, "trace" | "millis">
 
-/** A span of a foreign tracer is kept if its names can be. */
-const traceOf = ({ sampled, spanId, traceId }: Tracer.AnySpan): Envelopes.Trace | undefined =>
-  [traceId, spanId].every((id) => typeof id === "string" && id.length <= SPAN_NAME_LIMIT_CHARS && id.isWellFormed())
-    ? { traceId, spanId, sampled: sampled === true }
-    : undefined
-
-/** Twice as long as those of any tracer in use. */
-const SPAN_NAME_LIMIT_CHARS = 64
-
 /** The span that the current fiber is in, and the time. */
-export const sentNow: Effect.Effect<Sent> = Effect.withFiber((fiber) => {
-  const span = Context.getOrUndefined(fiber.context as Context.Context<Tracer.ParentSpan>, Tracer.ParentSpan)
-  return Effect.succeed({
-    trace: span && reading(() => traceOf(span), undefined),
+export const sentNow: Effect.Effect<Sent> = Effect.withFiber((fiber) =>
+  Effect.succeed({
+    trace: traceOf(fiber.context),
     millis: fiber.getRef(Clock.Clock).currentTimeMillisUnsafe()
   })
-})
+)
 
 /** Checks and encodes casts, all or none. */
 export const encodeCasts = (
@@ -173,7 +161,7 @@ export const castAllTx = (
 ): Effect.Effect<void, InvalidPayload | UnknownMessage | PayloadTooLarge, Transaction> =>
   Effect.flatMap(Transaction, (state) =>
     Effect.flatMap(sentNow, (sent) => {
-      const keys = new ServerKeys(state.prefix, tuid)
+      const keys = new ServerKeys(state.prefix, tuid, definition)
       return Effect.flatMap(
         Effect.fromResult(encodeCasts({ definition, keys }, operation, messages, sent)),
         (items) => {

@@ -34,5 +34,5 @@ export const replyTo = (
     const { bytes, problem } = Answers.encodeChecked(message, exit)
     if (problem !== undefined) return wrong(problem)
     const caller = { instance: from.process, id: from.id, millis: from.millis }
-    return answerCaller(new ServerKeys(state.prefix, from.tuid), state, caller, bytes)
+    return answerCaller(new ServerKeys(state.prefix, from.tuid, definition), state, caller, bytes)
   })

@@ -1,0 +1,146 @@
+/**
+ * The indexes of a definition: which of its servers there are, which have something to do, and when to look at one again.
+ *
+ * ```
+ * <library> "d" <name> "list" (<tuid>)           servers that have a state
+ *                      "work" <bell> (<tuid>)    hosted servers that have something to do; the value is its writer's
+ *                      "bell" <bell>             counters, rung with each entry: few, so that hosts can watch them all
+ *                      "wake" <millis> (<tuid>)  when a hosted server has to be looked at
+ * ```
+ *
+ * 1. Who gives a hosted server something to do writes its entry in the same transaction, blindly, with a value that
+ *    nobody else writes, and rings (rule H2). Nobody reads anything for that, so pushes conflict with nobody.
+ * 2. An entry is cleared only by a transaction that saw the end of the server's queue, with a read conflict up to it, that
+ *    read the entry for conflict, and that has not itself given the server something to do.
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as Tuple from "../../../Tuple.ts"
+import * as Counters from "../../data/counters.ts"
+import * as Keys from "../../data/keys.ts"
+import { LocalHostsOf } from "../../tenant/hosts.ts"
+import { libraryPrefix } from "../../tenant/layout.ts"
+import type { TransactionState } from "../../transactions/state.ts"
+import { signalKey } from "../../transactions/watching.ts"
+
+/** Bells of a definition: a host reads all of them with one range, and a foreign ring leads it to a part of the entries. */
+export const BELLS = 16
+
+/** A definition's name stands in the keys of its servers, beside their tuids. */
+export const NAME_LIMIT_BYTES = 256
+
+/** The indexes of one definition. */
+export class IndexKeys {
+  readonly list: Uint8Array
+  readonly work: Uint8Array
+  readonly bells: Uint8Array
+  readonly wakes: Uint8Array
+
+  constructor(tenantPrefix: Uint8Array, name: string) {
+    const prefix = Tuple.pack(["d", name], libraryPrefix(tenantPrefix))
+    this.list = Tuple.pack(["list"], prefix)
+    this.work = Tuple.pack(["work"], prefix)
+    this.bells = Tuple.pack(["bell"], prefix)
+    this.wakes = Tuple.pack(["wake"], prefix)
+  }
+
+  listed(tuid: Tuple.Tuple): Uint8Array {
+    return Tuple.pack([tuid], this.list)
+  }
+
+  bell(bell: number): Uint8Array {
+    return Tuple.pack([bell], this.bells)
+  }
+
+  /** The entries that one bell rings for. */
+  entries(bell: number): Uint8Array {
+    return Tuple.pack([bell], this.work)
+  }
+
+  wake(millis: number, tuid: Tuple.Tuple): Uint8Array {
+    return Tuple.pack([Math.floor(millis), tuid], this.wakes)
+  }
+}
+
+/** The bell of a server: the FNV-1a hash of its packed tuid. */
+export const bellOf = (packed: Uint8Array): number => hash(packed) % BELLS
+
+/** The FNV-1a hash of bytes, its bits mixed once more, as an unsigned integer of 32 bits. */
+export const hash = (bytes: Uint8Array, seed = 0x811c9dc5): number => {
+  let value = seed
+  for (const byte of bytes) value = Math.imul(value ^ byte, 0x01000193)
+  value = Math.imul(value ^ (value >>> 16), 0x85ebca6b)
+  value = Math.imul(value ^ (value >>> 13), 0xc2b2ae35)
+  return (value ^ (value >>> 16)) >>> 0
+}
+
+/** A hosted server in the indexes of its definition. */
+export class Place {
+  readonly indexes: IndexKeys
+  readonly name: string
+  readonly tuid: Tuple.Tuple
+  readonly packed: Uint8Array
+  readonly bell: number
+  readonly entry: Uint8Array
+
+  constructor(indexes: IndexKeys, name: string, tuid: Tuple.Tuple) {
+    this.indexes = indexes
+    this.name = name
+    this.tuid = tuid
+    this.packed = Tuple.pack(tuid)
+    this.bell = bellOf(this.packed)
+    this.entry = Tuple.pack([tuid], indexes.entries(this.bell))
+  }
+}
+
+const GIVEN = Symbol("effect-dgen/server/given")
+
+/** The servers that a transaction has given something to do, as the texts of their entries. */
+const givenBy = (state: TransactionState): Set<string> => {
+  let given = state.kept<Set<string>>(GIVEN)
+  if (given === undefined) state.keep(GIVEN, given = new Set())
+  return given
+}
+
+/** Says that a hosted server has something to do (1). */
+export const giveWork = (state: TransactionState, place: Place): void => {
+  const given = givenBy(state)
+  const text = Keys.toText(place.entry)
+  state.set(place.entry, state.operationId)
+  if (given.has(text)) return
+  given.add(text)
+  const bell = place.indexes.bell(place.bell)
+  state.add(bell, Counters.PLUS_ONE)
+  const { services } = state.target
+  state.onAccepted.push(() => {
+    const host = Context.get(services, LocalHostsOf)?.get(place.name)
+    if (host?.wake(place.packed, state.operationId, place.bell) !== true) {
+      state.target.backend.signals.notify(Keys.toText(bell))
+    }
+  })
+}
+
+/** Takes the entry of a server away whose queue's end this transaction has seen (2). Succeeds with whether it did. */
+export const takeWork = (state: TransactionState, place: Place): Effect.Effect<boolean> => {
+  if (givenBy(state).has(Keys.toText(place.entry))) return Effect.succeed(false)
+  return Effect.map(state.get(place.entry), (value) => {
+    if (value !== undefined) state.clear(place.entry)
+    return true
+  })
+}
+
+/** Writes down when to look at a hosted server, and rings: who waits for a later time must hear of it. */
+export const wakeAt = (state: TransactionState, place: Place, millis: number): void => {
+  const bell = place.indexes.bell(place.bell)
+  state.set(place.indexes.wake(millis, place.tuid), state.operationId)
+  state.add(bell, Counters.PLUS_ONE)
+  signalKey(state.target, state, bell)
+}
+
+/** The tuid that a key of an index ends with, behind what stands before it. */
+export const tuidOfKey = (key: Uint8Array, prefix: Uint8Array, at: number): Tuple.Tuple | undefined => {
+  const elements = Result.getOrUndefined(Tuple.unpackResult(key, prefix.length))
+  const tuid = elements?.[at]
+  return Array.isArray(tuid) && tuid.length > 0 ? tuid as Tuple.Tuple : undefined
+}

@@ -1,0 +1,21 @@
+/**
+ * Who of this process works on the servers of a definition first: told directly of what they have to do, with no detour
+ * through the store.
+ *
+ * Owner: the tenant's layer. A host adds itself when it begins and takes itself away before it ends.
+ */
+import * as Context from "effect/Context"
+
+/** A host, as those see it who give its servers something to do. */
+export interface LocalHost {
+  /** A commit of this process wrote an entry for a server. Whether the host works on that server first. */
+  readonly wake: (tuid: Uint8Array, entry: Uint8Array, bell: number) => boolean
+}
+
+/** The hosts of one tenant layer, by definition name: there is one a definition. */
+export type LocalHosts = Map<string, LocalHost>
+
+/** The hosts of the layer that a transaction runs in. */
+export const LocalHostsOf = Context.Reference<LocalHosts | undefined>("effect-dgen/tenant/LocalHosts", {
+  defaultValue: () => undefined
+})

@@ -1,0 +1,145 @@
+/** What a worker has in hand before a handler is free for it, and what it runs beside what. */
+import { assert } from "@effect/vitest"
+import { Deferred, Effect, Option } from "effect"
+import { Jobs, Tenant } from "effect-dgen"
+import { Data, data, elsewhere, type Harness, opened, SHORT } from "./support.ts"
+
+const { transact } = Tenant
+
+/** Waits until so many jobs run, and no more. */
+const running = <A>(type: Jobs.JobType<A>, count: number) =>
+  Effect.repeat(transact(type.counts), { until: (counts) => counts.running === count })
+
+const QUICK = 400
+const SLOW = 40
+
+/**
+ * Quick jobs, then slow ones, of which the first does not end before it is told to: a worker that is at this one has
+ * found out that it was wrong to take others ahead.
+ */
+const stuck = Effect.fnUntraced(function*(name: string) {
+  const Mixed = Jobs.make(name, { data: Data })
+  const reached = yield* Deferred.make<void>()
+  const go = yield* Deferred.make<void>()
+  const begun: Array<unknown> = []
+  const isSlow = (id: unknown) => typeof id === "number" && id >= QUICK
+  const worker = Mixed.workerLayer((job) =>
+    Effect.gen(function*() {
+      if (job.id === QUICK) {
+        yield* Deferred.succeed(reached, undefined)
+        yield* Deferred.await(go)
+      } else if (isSlow(job.id) || job.id === "urgent") begun.push(job.id)
+    })
+  )
+  yield* transact(
+    Effect.forEach(
+      Array.from({ length: QUICK + SLOW }, (_, i) => i),
+      (i) => Mixed.add(i, data(i), { scheduledAt: 1_000 + i })
+    )
+  )
+  const close = yield* opened(worker)
+  yield* Deferred.await(reached)
+  return { Mixed, begun, close, worker, go: Deferred.succeed(go, undefined) }
+})
+
+export const jobsSharing = ({ live }: Harness) => {
+  live(
+    "jobs that a busy worker had taken ahead are done by another one",
+    Effect.gen(function*() {
+      const { Mixed, begun, go, worker } = yield* stuck("shared")
+      yield* elsewhere(Effect.andThen(
+        opened(worker),
+        Effect.repeat(transact(Mixed.counts), { until: ({ finished }) => finished === QUICK + SLOW - 1 })
+      ))
+      assert.strictEqual(begun.length, SLOW - 1)
+      yield* go
+      yield* Effect.repeat(transact(Mixed.counts), { until: ({ finished }) => finished === QUICK + SLOW })
+      const { jobs } = yield* transact(Mixed.list({ limit: 1_000 }))
+      // what was handed back has not used up an attempt
+      assert.deepStrictEqual([...new Set(jobs.map(({ attempts }) => attempts))], [1])
+    })
+  )
+
+  live(
+    "a job of a higher priority is next, however many were taken ahead",
+    Effect.gen(function*() {
+      const { Mixed, begun, go } = yield* stuck("urgency")
+      yield* transact(Mixed.add("urgent", data(0), { priority: 100 }))
+      yield* running(Mixed, 1)
+      yield* go
+      yield* Effect.repeat(transact(Mixed.counts), { until: ({ finished }) => finished === QUICK + SLOW + 1 })
+      assert.deepStrictEqual(begun.slice(0, 2), ["urgent", QUICK + 1])
+    })
+  )
+
+  live(
+    "a pause stops what was taken ahead and has not begun",
+    Effect.gen(function*() {
+      const { Mixed, begun, close, go } = yield* stuck("paused")
+      yield* transact(Mixed.pause)
+      yield* running(Mixed, 1)
+      yield* go
+      yield* running(Mixed, 0)
+      yield* close
+      assert.deepStrictEqual(begun, [])
+      assert.deepStrictEqual(
+        yield* transact(Mixed.counts),
+        { pending: SLOW - 1, running: 0, finished: QUICK + 1, dead: 0 }
+      )
+    })
+  )
+
+  for (const maxAttempts of [2, 3, Infinity]) {
+    live(
+      `jobs whose holders died again and again run alone, and end well, of ${maxAttempts} attempts`,
+      Effect.gen(function*() {
+        const Poison = Jobs.make(`poison ${maxAttempts}`, { data: Data, timeout: SHORT, maxAttempts })
+        const silences = maxAttempts === 2 ? 1 : 2
+        const ids = [0, 1, 2, 3, 4]
+        yield* transact(Effect.forEach(ids, (i) => Poison.add(i, data(i))))
+        for (let silence = 0; silence < silences; silence++) {
+          // their process takes them, and is no more
+          for (const _ of ids) Option.getOrThrow(yield* Poison.accept())
+          yield* running(Poison, 0)
+        }
+        yield* transact(Effect.forEach([10, 11, 12, 13], (i) => Poison.add(i, data(i))))
+        const now = new Set<number>()
+        const beside: Array<ReadonlyArray<number>> = []
+        yield* opened(Poison.workerLayer((job) =>
+          Effect.gen(function*() {
+            now.add(job.id as number)
+            beside.push([...now])
+            yield* Effect.repeat(Effect.yieldNow, { times: 20 })
+            now.delete(job.id as number)
+          }), { concurrency: 5 }))
+        yield* Effect.repeat(transact(Poison.counts), { until: ({ finished }) => finished === 9 })
+        // whatever ran beside another one was not there when the holders died
+        const companies = beside.filter((company) => company.length > 1)
+        assert.isTrue(companies.every((company) => company.every((id) => id >= 10)), JSON.stringify(companies))
+      })
+    )
+  }
+
+  live(
+    "a suspect does not wait for ever for jobs that run long, and does not hold others up for ever",
+    Effect.gen(function*() {
+      const Poison = Jobs.make("patient", { data: Data, timeout: SHORT, maxAttempts: 2 })
+      yield* transact(Poison.add("suspect", data(0)))
+      Option.getOrThrow(yield* Poison.accept())
+      yield* running(Poison, 0)
+      const go = yield* Deferred.make<void>()
+      const begun = yield* Deferred.make<void>()
+      // the other one is done while a long job still runs
+      yield* transact(Poison.add("long", data(0), { priority: 1 }))
+      yield* opened(Poison.workerLayer((job) =>
+        job.id === "long"
+          ? Effect.andThen(Deferred.succeed(begun, undefined), Deferred.await(go))
+          : job.id === "other"
+          ? Effect.asVoid(Deferred.succeed(go, undefined))
+          : Effect.void, { concurrency: 2 }))
+      yield* Deferred.await(begun)
+      yield* transact(Poison.add("other", data(0)))
+      yield* Effect.repeat(transact(Poison.counts), { until: ({ finished }) => finished === 3 })
+    })
+  )
+}
