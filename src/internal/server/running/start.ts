@@ -19,15 +19,15 @@ import { DefinitionMismatch } from "../definition/errors.ts"
 import type { Behaviour, Effects, Options } from "../definition/model.ts"
 import { holdLogs, PureRunner } from "../handling/purity.ts"
 import { make, runningIn, stop } from "../handling/server.ts"
-import type { Head } from "../kept/head.ts"
+import { first, type Head } from "../kept/head.ts"
 import { ServerKeys, textOfTuid } from "../kept/layout.ts"
-import { headOf, named, readState, writeHead } from "../kept/state.ts"
+import { headOf, named, readState, writeHead, writeName } from "../kept/state.ts"
 import * as Clients from "../sending/client.ts"
 import { consume } from "./consumer.ts"
 import * as Handles from "./handle.ts"
 
 export { client } from "../sending/client.ts"
-export { castAllTx } from "../sending/messages.ts"
+export { castAllTx, castSelfTx } from "../sending/messages.ts"
 
 /** Writes the first state, or finds that there is one. Succeeds with the tuid that counts. */
 const initialise = Effect.fnUntraced(function*(behaviour: Behaviour, options: Options, tenant: Tenant["Service"]) {
@@ -60,20 +60,20 @@ const writeFirst = (
   state: TransactionState,
   keys: ServerKeys,
   head: Head | undefined,
-  first: unknown
+  initial: unknown
 ) =>
-  Effect.map(StateCodec.make(behaviour.definition.state).write(keys.state, undefined, first), () => {
-    state.set(keys.name, Buffer.from(behaviour.definition.name))
-    const version = Keys.toText(state.operationId)
-    writeHead(state, keys, head === undefined ? { version, lock: undefined, fenced: [] } : { ...head, version })
+  Effect.map(StateCodec.make(behaviour.definition.state).write(keys.state, undefined, initial), () => {
+    const { definition } = behaviour
+    writeName(state, keys, definition.name)
+    writeHead(state, keys, { ...head ?? first(definition), version: Keys.toText(state.operationId) })
     // whoever watches for pushes sees when the key goes, and with it the server
     state.add(keys.push, Counters.amountBytes(0))
   })
 
 /** Two definitions with one name in one tenant layer would read each other's messages. */
-const register = (
+export const register = (
   behaviour: Behaviour,
-  options: Options,
+  tuid: Tuple.Tuple,
   tenant: Tenant["Service"]
 ): Effect.Effect<void, DefinitionMismatch> => {
   const { definition } = behaviour
@@ -83,7 +83,7 @@ const register = (
       new DefinitionMismatch({
         server: definition.name,
         stored: `another definition named ${definition.name}`,
-        tuid: textOfTuid(options.tuid)
+        tuid: textOfTuid(tuid)
       })
     )
   }
@@ -96,7 +96,7 @@ export const start = Effect.fnUntraced(function*(behaviour: Behaviour, effects: 
   const tenant = yield* Tenant
   const { definition } = behaviour
   yield* Clients.keysOf(definition, tenant, options.tuid)
-  yield* register(behaviour, options, tenant)
+  yield* register(behaviour, options.tuid, tenant)
   const tuid: Tuple.Tuple = yield* named(
     { definition, keys: options },
     transact(tenant, initialise(behaviour, options, tenant))
@@ -105,7 +105,7 @@ export const start = Effect.fnUntraced(function*(behaviour: Behaviour, effects: 
   const parent = yield* Scope.Scope
   const scope = yield* Scope.fork(parent)
   const context = yield* Effect.context<never>()
-  const server = make({ definition, behaviour, effects, options, tenant, tuid, keys, context })
+  const server = make({ definition, behaviour, effects, options, tenant, tuid, keys, context, isHosted: false })
   yield* Scope.addFinalizer(scope, server.inFlight.idle)
   const consumer = options.consume
     ? yield* Effect.forkIn(runningIn(server, consume(server)), scope)

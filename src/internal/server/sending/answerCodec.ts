@@ -7,7 +7,7 @@ import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
 import { codecOf, packData, packValue, unpackValue } from "../../data/codec.ts"
 import { printable } from "../../data/text.ts"
-import { DeadLettered, HandlerCrashed, ServerKilled, ServerStopped } from "../definition/errors.ts"
+import { DeadLettered, DefinitionMismatch, HandlerCrashed, ServerKilled, ServerStopped } from "../definition/errors.ts"
 import type { Answer, Message } from "../definition/model.ts"
 import { type Addressed, identityOf } from "../kept/layout.ts"
 
@@ -17,6 +17,7 @@ const CRASHED = 2
 const STOPPED = 3
 const DEAD = 4
 const KILLED = 5
+const MISMATCH = 6
 
 /** The largest answer: below what fits a transaction beside the rest of its batch. */
 const ANSWER_LIMIT_BYTES = 5_000_000
@@ -33,6 +34,9 @@ export const deadLettered = (attempts: number, cause: string): Uint8Array =>
 
 /** The bytes of an answer that says the server was killed. */
 export const killed: Uint8Array = packValue([KILLED])
+
+/** The bytes of an answer that says the tuid belongs to another definition. */
+export const mismatched = (stored: string, tuid: string): Uint8Array => packValue([MISMATCH, stored, tuid])
 
 /** The bytes of an answer, and what is wrong when they only say that the handler crashed. */
 export interface Encoded {
@@ -93,6 +97,11 @@ export const decode = (who: Addressed, message: Message, bytes: Uint8Array): Ans
     case DEAD:
       if (typeof value === "string" && typeof attempts === "number") {
         return Exit.fail(new DeadLettered({ ...identityOf(who), tag, attempts, cause: value }))
+      }
+      break
+    case MISMATCH:
+      if (typeof value === "string" && typeof attempts === "string") {
+        return Exit.fail(new DefinitionMismatch({ server: who.definition.name, stored: value, tuid: attempts }))
       }
       break
     case KILLED:

@@ -85,7 +85,7 @@ export const toBytes = (
 ): Result.Result<Uint8Array, PayloadTooLarge | InvalidPayload> => {
   const { tag } = checked.message
   const packed = Result.mapError(
-    Envelopes.tryEncode({ tag, payload: checked.data, caller, ...sent }),
+    Envelopes.tryEncode({ tag, payload: checked.data, caller, server: who.definition.name, ...sent }),
     (problem) => new InvalidPayload({ ...identityOf(who), tag, ...problem })
   )
   return Result.flatMap(
@@ -170,3 +170,22 @@ export const castAllTx = (
         }
       )
     }))
+
+const SELF = Symbol("effect-dgen/server/self")
+
+/** Says whose handlers a transaction runs. */
+export const runsFor = (state: TransactionState, definition: Definition, tuid: Tuple.Tuple): void =>
+  state.keep(SELF, { definition, tuid })
+
+/** Casts to the server whose handler runs. */
+export const castSelfTx = (
+  definition: Definition,
+  operation: string,
+  messages: ReadonlyArray<readonly [tag: string, payload?: unknown]>
+): Effect.Effect<void, InvalidPayload | UnknownMessage | PayloadTooLarge, Transaction> =>
+  Effect.flatMap(Transaction, (state) => {
+    const self = state.kept<{ readonly definition: Definition; readonly tuid: Tuple.Tuple }>(SELF)
+    return self?.definition === definition
+      ? castAllTx(definition, self.tuid, operation, messages)
+      : Effect.die(new TypeError(`${definition.name}.${operation}: only a handler of ${definition.name} has a self`))
+  })
