@@ -3,6 +3,7 @@
  * what it looks at.
  */
 import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
 import * as Logger from "effect/Logger"
 import * as Tracer from "effect/Tracer"
 import { guardedLoggers } from "./logging.ts"
@@ -16,6 +17,10 @@ export const guarded = <R>(context: Context.Context<R>, more?: (services: Map<st
   more?.(services)
   return Context.makeUnsafe<R>(services)
 }
+
+/** Runs code of users in such a context. */
+export const guarding = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.updateContext(effect, (context: Context.Context<R>) => guarded(context))
 
 /** The context that a layer was built in, for handlers that run later: under guard, and without the span of the building. */
 export const captured = <R>(context: Context.Context<R>): Context.Context<R> => {

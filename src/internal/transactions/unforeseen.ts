@@ -27,7 +27,11 @@ export const report = (where: Where, text: string, about: unknown): Effect.Effec
   Effect.andThen(count(Metric.withAttributes(counter, { where }), 1), logError(text, about))
 
 /** Runs a loop for ever: it begins again when it fails. Only its own fiber's interruption ends it, which runs no handler. */
-export const keepRunning = <E>(where: Where, what: string, loop: Effect.Effect<unknown, E>): Effect.Effect<never> =>
+export const keepRunning = <E, R>(
+  where: Where,
+  what: string,
+  loop: Effect.Effect<unknown, E, R>
+): Effect.Effect<never, never, R> =>
   Effect.forever(
     Effect.catchCause(
       Effect.asVoid(loop),
