@@ -9,7 +9,6 @@ import type * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import { BackendError } from "../../../BackendError.ts"
@@ -20,12 +19,14 @@ import { traced } from "../../transactions/tracing.ts"
 import { report } from "../../transactions/unforeseen.ts"
 import { CallTimeout, InvalidPayload, ServerKilled, type ServerStopped } from "../definition/errors.ts"
 import type { Client, Kind, Running } from "../definition/model.ts"
-import { endError, gone, isEnded, runningIn, RunsIn, type Server, stop } from "../handling/server.ts"
+import { endError, gone, isEnded, type Server } from "../handling/server.ts"
 import { identityOf } from "../kept/layout.ts"
 import { kill } from "../mending/kill.ts"
 import * as Answers from "../sending/answerCodec.ts"
 import * as Clients from "../sending/client.ts"
 import { check, type Checked, type Sent, toBytes } from "../sending/messages.ts"
+import { runningIn, type Within } from "../sending/within.ts"
+import { close } from "./closing.ts"
 import { type Direct, type Progress, runInline, runPriority } from "./immediate.ts"
 
 /** A handler's input from a message that does not go through the queue, as if it had. */
@@ -59,8 +60,9 @@ const inScope = <E>(
         }).pipe(Effect.flatMap((unheard) => unheard === undefined ? Effect.void : tellUnheard(server, unheard)))
     )
     server.inFlight.enter()
+    const within: Within = { place: server, holdsQueue: false, isOver: false }
     return Effect.andThen(
-      Effect.forkDetach(runningIn(server, Effect.uninterruptible(work)), { startImmediately: true }),
+      Effect.forkDetach(runningIn(within, Effect.uninterruptible(work)), { startImmediately: true }),
       Deferred.await(reached)
     )
   })
@@ -188,16 +190,8 @@ const telling = (server: Server, kinds: ReadonlyArray<Kind>, operation: string) 
     )
   )
 
-/** Waits for what an ended handle still runs, unless that is what asks: an action may stop its own server. */
-const ended = (server: Server, consumer: Fiber.Fiber<void> | undefined): Effect.Effect<void> =>
-  Effect.withFiber((fiber) =>
-    fiber.getRef(RunsIn) === server
-      ? Effect.void
-      : Effect.andThen(consumer === undefined ? Effect.void : Fiber.await(consumer), server.inFlight.idle)
-  )
-
-/** The handle of a server, with the fiber of its consumer. */
-export const make = (server: Server, consumer: Fiber.Fiber<void> | undefined): Running => {
+/** The handle of a server. */
+export const make = (server: Server): Running => {
   const { consume, consumeK } = server.options
   return {
     ...Clients.make(server, calling(server, "call", consume && consumeK === 1 ? inline : throughQueue)),
@@ -205,11 +199,7 @@ export const make = (server: Server, consumer: Fiber.Fiber<void> | undefined): R
     priorityCall: calling(server, "priorityCall", pastQueue),
     priorityCast: telling(server, ["cast"], "priorityCast"),
     info: telling(server, ["info"], "info"),
-    stop: (reason) =>
-      Effect.andThen(
-        Effect.sync(() => stop(server, reason === undefined ? "stop was called" : show(reason))),
-        ended(server, consumer)
-      ),
-    kill: () => Effect.andThen(kill(server), ended(server, consumer))
+    stop: (reason) => close(server, reason === undefined ? "stop was called" : show(reason)),
+    kill: () => Effect.andThen(kill(server), close(server, "the server was killed"))
   }
 }

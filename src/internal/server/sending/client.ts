@@ -25,6 +25,7 @@ import { headOf, named } from "../kept/state.ts"
 import * as Answers from "./answerCodec.ts"
 import { markWaiting } from "./answering.ts"
 import { check, type Checked, encodeCasts, push, sentNow, toBytes } from "./messages.ts"
+import { unlessWaitedFor } from "./within.ts"
 
 /** The keys of a server, or what is wrong with its tuid. */
 export const keysOf = (
@@ -102,7 +103,8 @@ export const awaitAnswer = (
 /** Pushes a call and waits for the bytes of its answer. */
 export const queued = Effect.fnUntraced(
   function*(located: Located, checked: Checked, call: OpenCall, attempts: number) {
-    const { keys, tenant } = located
+    const { definition, keys, tenant } = located
+    yield* unlessWaitedFor(definition, checked.message.tag, located)
     const item = yield* Effect.fromResult(toBytes(located, checked, call.caller, yield* sentNow))
     yield* tenant.pushes.push(item.length, (state) => {
       markWaiting(state, keys, call.caller)
