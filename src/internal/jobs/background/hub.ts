@@ -15,7 +15,9 @@ import * as Latch from "effect/Latch"
 import type * as Scope from "effect/Scope"
 import { Tenant } from "../../../Tenant.ts"
 import type * as Tuple from "../../../Tuple.ts"
-import { type InvalidOption, unreadable } from "../definition/errors.ts"
+import { logWarning } from "../../transactions/logging.ts"
+import { keepRunning } from "../../transactions/unforeseen.ts"
+import { type InvalidOption, render, unreadable } from "../definition/errors.ts"
 import type { JobKeys } from "../definition/layout.ts"
 import { elementText, keysOf, type Model } from "../definition/model.ts"
 import { Bell } from "./sharedWatch.ts"
@@ -35,6 +37,8 @@ export class Hub {
   readonly pending: Bell
   readonly changed: Bell
   readonly revoked: Bell
+  /** All bells of the type: they rest when nobody uses the hub. */
+  readonly bells: Array<Bell>
   /** Pending keys that a transaction of this process is about to take: others here leave them alone. */
   readonly claims = new Set<string>()
   /** Among so many jobs beyond the first a candidate is chosen: grows with conflicts, shrinks without them. */
@@ -60,6 +64,7 @@ export class Hub {
     this.pending = new Bell(tenant, tenant.scope, this.keys.pendingBell)
     this.changed = new Bell(tenant, tenant.scope, this.keys.changedBell)
     this.revoked = new Bell(tenant, tenant.scope, this.keys.revokedBell)
+    this.bells = [this.pending, this.changed, this.revoked]
   }
 
   /** Whether somebody uses it besides its monitor (3). */
@@ -135,7 +140,7 @@ export class Hub {
       const text = elementText(id)
       if (this.#unreadable.has(text) || this.#unreadable.size >= UNREADABLE_LIMIT) return Effect.void
       this.#unreadable.add(text)
-      return Effect.logWarning(unreadable(this.type, id).message)
+      return logWarning(unreadable(this.type, id).message)
     })
   }
 
@@ -152,14 +157,15 @@ export class Hub {
     const text = elementText(this.type)
     if (byType?.get(text) === this) byType.delete(text)
     for (const fiber of this.#background.values()) fiber.interruptUnsafe()
-    for (const bell of [this.pending, this.changed, this.revoked]) bell.rest()
+    for (const bell of this.bells) bell.rest()
   }
 
   /** Starts a fiber of this name in the tenant's scope, unless it runs already; `ended` is told of its end. */
   background(name: string, effect: Effect.Effect<unknown>, ended?: () => void): Effect.Effect<void> {
     return Effect.suspend(() => {
       if (this.#background.has(name)) return Effect.void
-      const forked = Effect.forkIn(Effect.interruptible(effect), this.tenant.scope)
+      const what = `jobs of type ${render(this.type)}: the ${name}`
+      const forked = Effect.forkIn(Effect.interruptible(keepRunning("jobs", what, effect)), this.tenant.scope)
       return Effect.map(forked, (fiber) => {
         this.#background.set(name, fiber)
         // also when the scope ends before the fiber has taken its first step
