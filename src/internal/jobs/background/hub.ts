@@ -146,7 +146,12 @@ export class Hub {
 
   /** Starts the monitor, unless it runs. */
   monitored(monitor: Effect.Effect<void>): Effect.Effect<void> {
-    return this.background(MONITOR, monitor, () => {
+    return this.background(MONITOR, monitor)
+  }
+
+  /** The monitor is not needed any more: with it all of the hub ends, unless somebody has come to use it. */
+  get unneeded(): Effect.Effect<void> {
+    return Effect.sync(() => {
       if (!this.isUsed) this.#release()
     })
   }

@@ -246,6 +246,7 @@ export const startMonitor = (hub: Hub): Effect.Effect<void> =>
         ),
         "again" as const
       ))
-    // somebody can have come while the last turn ended
-    return Effect.asVoid(Effect.repeat(step, { until: (found) => found === "over" && !hub.isUsed }))
+    return Effect.forever(
+      Effect.flatMap(step, (found) => found === "over" ? Effect.andThen(hub.unneeded, Effect.yieldNow) : Effect.void)
+    )
   }))
