@@ -15,7 +15,8 @@
  *    succeed. A note is dropped only when a pass finds nothing left of it.
  *    A row that cannot be read is passed over.
  * 4. A pass reads row and `seq` of each job, so that a sign of life that commits meanwhile wins.
- * 5. Several monitors do the same work in turn: their rhythm has a jitter, and who comes second finds nothing.
+ * 5. It ends when nobody uses the type in this process, nothing of it runs, and nothing waits for its removal.
+ * 6. Several monitors do the same work in turn: their rhythm has a jitter, and who comes second finds nothing.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -25,6 +26,7 @@ import type { BackendError } from "../../../BackendError.ts"
 import { Transaction } from "../../../Transaction.ts"
 import * as Tuple from "../../../Tuple.ts"
 import * as Keys from "../../data/keys.ts"
+import { logWarning } from "../../transactions/logging.ts"
 import { transact } from "../../transactions/loop.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { render } from "../definition/errors.ts"
@@ -46,6 +48,9 @@ const NOTES_PER_TIMEOUT = 4
 
 /** Within so long every living process hears of a change of the timeout: by a bell, so this is for busy ones. */
 const HEAR_MILLIS = 3_000
+
+/** While nobody uses the type but the jobs that run, it looks after a change, but not more often than this. */
+const ALONE_MILLIS = 50
 
 /** Notes of a type whose timeout was made longer pile up to here. */
 const NOTES_LIMIT = 1_000
@@ -211,7 +216,7 @@ const sweep = Effect.fnUntraced(function*(hub: Hub, model: Model, pass: Pass) {
     const error = exit.cause.reasons.find((reason) => reason._tag === "Fail")?.error
     if (limit.jobs === 1 && error?.isRetryable !== true) skip++
     limit.failed(limit.jobs)
-    yield* Effect.logWarning(
+    yield* logWarning(
       `jobs of type ${render(hub.type)}: a pass of the monitor failed, repeating it with ${limit.jobs} jobs`,
       exit.cause
     )
@@ -219,8 +224,11 @@ const sweep = Effect.fnUntraced(function*(hub: Hub, model: Model, pass: Pass) {
   }
 })
 
-/** One turn, and the rest after it. */
-const turn = Effect.fnUntraced(function*(hub: Hub, memory: Memory): Effect.fn.Return<void, BackendError> {
+/** One turn, and the rest after it; it is over when nobody and nothing needs the monitor. */
+const turn = Effect.fnUntraced(function*(
+  hub: Hub,
+  memory: Memory
+): Effect.fn.Return<"again" | "over", BackendError> {
   const { changedStamp, model, removalAt, revoked, seen, stamp, timeoutMillis } = yield* look(hub)
   const { notes } = memory
   const passed = yield* passedMillis
@@ -241,13 +249,16 @@ const turn = Effect.fnUntraced(function*(hub: Hub, memory: Memory): Effect.fn.Re
   // nothing runs: nothing can become stale before something changes
   if (stamp === undefined && removalAt > now) {
     notes.length = 0
-    const change = Effect.raceFirst(hub.changed.changed(seen), hub.otherFollowed(model))
+    if (!hub.isUsed && removalAt === Infinity) return "over"
+    const change = Effect.raceAllFirst([hub.changed.changed(seen), hub.otherFollowed(model), leftAlone(hub)])
     yield* removalAt === Infinity ? change : Effect.raceFirst(change, clockShows(removalAt))
   }
   const rest = (yield* Random.nextBetween(0.8, 1)) * timeoutMillis / NOTES_PER_TIMEOUT
   const oldest = notes[0]
   const due = oldest === undefined ? rest : Math.min(rest, Math.max(0, ripeAt(oldest) - passed))
-  yield* Effect.raceAllFirst([Effect.sleep(due), hub.otherFollowed(model), hub.revoked.changed(revoked)])
+  const other = hub.isUsed ? hub.otherFollowed(model) : Effect.delay(hub.changed.changed(seen), ALONE_MILLIS)
+  yield* Effect.raceAllFirst([Effect.sleep(due), other, hub.revoked.changed(revoked)])
+  return "again"
 })
 
 /** When all living holders have heard of the last change of the timeout (1); `-Infinity` if none has still to. */
@@ -259,17 +270,22 @@ const hearingEnds = (memory: Memory, stamp: Uint8Array | undefined, passed: numb
   return memory.changed.atMillis + HEAR_MILLIS
 }
 
+/** Ends when nobody uses the hub any more besides its monitor; never when nobody does already. */
+const leftAlone = (hub: Hub): Effect.Effect<void> => Effect.suspend(() => hub.isUsed ? hub.leftAlone : Effect.never)
+
 /** Starts the monitor of a type, unless it runs. */
 export const startMonitor = (hub: Hub): Effect.Effect<void> =>
-  hub.background(
-    "monitor",
-    Effect.suspend(() => {
-      const memory: Memory = { notes: [], changed: undefined }
-      const step = Effect.catchCause(turn(hub, memory), (cause) =>
+  hub.monitored(Effect.suspend(() => {
+    const memory: Memory = { notes: [], changed: undefined }
+    const step = Effect.catchCause(turn(hub, memory), (cause) =>
+      Effect.as(
         Effect.andThen(
-          Effect.logWarning(`jobs of type ${render(hub.type)}: the monitor failed, trying again`, cause),
+          logWarning(`jobs of type ${render(hub.type)}: the monitor failed, trying again`, cause),
           Effect.sleep(PAUSE_MILLIS)
-        ))
-      return Effect.forever(step)
-    })
-  )
+        ),
+        "again" as const
+      ))
+    return Effect.forever(
+      Effect.flatMap(step, (found) => found === "over" ? Effect.andThen(hub.unneeded, Effect.yieldNow) : Effect.void)
+    )
+  }))

@@ -10,13 +10,16 @@
  *    To wake them at once would let them look without a pause for as long as a lost watch is waited for.
  * 3. A wake-up is a hint. When the store fails all are woken: each meets the failure itself.
  */
+import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
+import type * as Fiber from "effect/Fiber"
 import * as Latch from "effect/Latch"
 import type * as Scope from "effect/Scope"
 import type { BackendError } from "../../../BackendError.ts"
 import { Transaction } from "../../../Transaction.ts"
 import * as Keys from "../../data/keys.ts"
 import { type Target, transact } from "../../transactions/loop.ts"
+import { report } from "../../transactions/unforeseen.ts"
 import { awaitWatch, watchKey } from "../../transactions/watching.ts"
 
 /** After a failure of the store the fiber pauses for so long. */
@@ -45,7 +48,7 @@ export class Bell {
   /** What the key held when the watch was armed that the fiber waits for now. */
   #armed: { readonly value: string; readonly lookAgain: () => void } | undefined
   #stopSignals: (() => void) | undefined
-  #isStarted = false
+  #fiber: Fiber.Fiber<never> | undefined
   #epoch = 0
 
   constructor(target: Target, scope: Scope.Scope, key: Uint8Array) {
@@ -83,6 +86,12 @@ export class Bell {
     for (const listener of Array.from(this.#listeners)) this.#wake(listener)
   }
 
+  /** Nobody listens any more, for as long as anybody knows: the fiber ends, and a later listener starts another one. */
+  rest(): void {
+    this.#fiber?.interruptUnsafe()
+    this.#fiber = undefined
+  }
+
   // --- internal ---
 
   #wake(listener: Listener): void {
@@ -100,19 +109,20 @@ export class Bell {
 
   get #start(): Effect.Effect<void> {
     return Effect.suspend(() => {
-      if (this.#isStarted) return Effect.void
-      this.#isStarted = true
-      return Effect.asVoid(Effect.forkIn(Effect.interruptible(this.#run), this.#scope))
+      if (this.#fiber !== undefined) return Effect.void
+      return Effect.map(Effect.forkIn(Effect.interruptible(this.#run), this.#scope), (fiber) => {
+        this.#fiber = fiber
+      })
     })
   }
 
   get #run(): Effect.Effect<never> {
     const step = Effect.flatMap(this.#needed.await, () => this.#look)
     return Effect.forever(
-      Effect.catch(step, () =>
+      Effect.catchCause(step, (cause) =>
         Effect.andThen(
-          Effect.sync(() => this.wakeAll()),
-          Effect.sleep(PAUSE_MILLIS)
+          Cause.hasDies(cause) ? report("jobs", "a watch for jobs failed, looking again", cause) : Effect.void,
+          Effect.andThen(Effect.sync(() => this.wakeAll()), Effect.sleep(PAUSE_MILLIS))
         ))
     )
   }

@@ -11,6 +11,7 @@ import { Transaction } from "../../../Transaction.ts"
 import * as Tuple from "../../../Tuple.ts"
 import { type Codec, codecOf, packData, unpackValue } from "../../data/codec.ts"
 import * as Keys from "../../data/keys.ts"
+import { logError } from "../../transactions/logging.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { InvalidData, InvalidId, InvalidOption, JobTooLarge, render, UnreadableData } from "./errors.ts"
 import { JobKeys } from "./layout.ts"
@@ -168,6 +169,9 @@ export const elementText = (element: Tuple.Element): string => {
     : Keys.toText(Tuple.pack([element]))
 }
 
+/** Types of a tenant whose keys are remembered: a program can have any number, and use each once. */
+const KEYS_LIMIT = 200
+
 /** A tenant's prefix, and a type: the keys are computed once. */
 const keysCache = new WeakMap<Uint8Array, Map<string, JobKeys>>()
 
@@ -180,6 +184,7 @@ export const keysOf = (tenantPrefix: Uint8Array, type: Tuple.Element): JobKeys =
   const text = elementText(type)
   let keys = byType.get(text)
   if (keys === undefined) {
+    if (byType.size >= KEYS_LIMIT) byType.clear()
     keys = new JobKeys(tenantPrefix, type)
     byType.set(text, keys)
   }
@@ -290,7 +295,7 @@ export const retryDelay = (
   return Effect.catchCause(replay(model.retry, attempts, nowMillis, failure), (cause) =>
     Cause.hasDies(cause)
       ? Effect.as(
-        Effect.logError(
+        logError(
           `jobs of type ${render(model.type)}: the schedule "retry" died, so this run was the last`,
           cause
         ),

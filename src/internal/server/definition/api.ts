@@ -5,7 +5,6 @@ import type * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
 import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
-import type * as Exit from "effect/Exit"
 import type * as Layer from "effect/Layer"
 import type * as Option from "effect/Option"
 import type * as Schedule from "effect/Schedule"
@@ -63,6 +62,7 @@ export type CallError =
   | Errors.DeadLettered
   | Errors.DefinitionMismatch
   | Errors.InvalidOption
+  | Errors.WouldDeadlock
 
 /**
  * What a start can fail with besides its `init`'s error. Nothing was written then.
@@ -96,7 +96,7 @@ export interface Options {
   /** The most messages that one transaction takes, 1 to 1,000; calls run inline only at 1. Default: 1. */
   readonly consumeK?: number | undefined
   /**
-   * How long a lock may be held before other consumers break it. Default: `Infinity`, never: a holder that died with the
+   * How long a lock may be held before other consumers break it, and queue its message again. Default: `Infinity`, never: a holder that died with the
    * lock then blocks the queue until an operator breaks it.
    */
   readonly lockTimeout?: Duration.Input | undefined
@@ -110,6 +110,16 @@ export interface Options {
   readonly cache?: boolean | undefined
   /** When the consumer comes back after a crash; it starts over after a commit. Default: exponential, 30 s at most. */
   readonly restart?: Schedule.Schedule<unknown, unknown> | undefined
+  /**
+   * How long actions and locked handlers that run may go on when the server's scope closes, or the handle is stopped, all
+   * together. Then they are interrupted, and messages under the lock are queued again. Default: 10 seconds.
+   */
+  readonly grace?: Duration.Input | undefined
+  /**
+   * How long one action, or the handler of one dead letter, may take; then it is interrupted, and counts as crashed.
+   * Default: `Infinity`; one that has run for 30 seconds is warned about.
+   */
+  readonly actionTimeout?: Duration.Input | undefined
 }
 
 /**
@@ -172,7 +182,7 @@ export interface Client<M, State> {
    */
   readonly call: <T extends D.CallTag<M>>(
     tag: T,
-    ...args: D.PayloadArgs<D.PayloadOf<M[T]>, [options?: { readonly timeout?: Duration.Input | undefined }]>
+    ...args: D.CallArgs<D.PayloadOf<M[T]>>
   ) => Effect.Effect<D.SuccessOf<M[T]>, D.ErrorOf<M[T]> | CallError>
   /** Sends a message: it is durable when the effect succeeds. */
   readonly cast: <T extends D.CastTag<M>>(
@@ -181,7 +191,7 @@ export interface Client<M, State> {
   ) => Effect.Effect<void, CastError>
   /** Sends messages, all or none, in their order. */
   readonly castAll: (messages: ReadonlyArray<CastInput<M>>) => Effect.Effect<void, CastError>
-  /** How many messages wait. */
+  /** How many messages wait, or are under the lock; one that came past the queue does not count. */
   readonly queueLength: Effect.Effect<number, BackendError>
   /** Whether the lock is held. */
   readonly locked: Effect.Effect<boolean, StateError | BackendError>
@@ -340,7 +350,7 @@ export type WhichArgs<IsHosted extends boolean> = IsHosted extends true ? [which
  * @category models
  */
 export interface ServiceClass<Self, Name extends string, State, M, A, IsHosted extends boolean = false>
-  extends Context.ServiceClass<Self, Name, Running<M, State>>
+  extends Context.ServiceClass<Self, Name, Running<M, State>>, D.Typed<State, M, A>
 {
   /** The pure part: `init`, which makes the first state, and a handler for each message. */
   readonly behaviour: <E = never>(options: {
@@ -425,10 +435,7 @@ export interface ServiceClass<Self, Name extends string, State, M, A, IsHosted e
    * Answers a call whose handler returned `noReply`, as part of a transaction. A caller that does not wait any more is no
    * failure; a caller of another server, or an answer of another type, is a defect.
    */
-  readonly replyTo: (
-    from: Model.From,
-    exit: Exit.Exit<D.SuccessOf<M[D.CallTag<M>]>, D.ErrorOf<M[D.CallTag<M>]>>
-  ) => Effect.Effect<void, never, Transaction>
+  readonly replyTo: <C = any>(from: D.From<C>, exit: D.AnswerTo<M, C>) => Effect.Effect<void, never, Transaction>
   /** The queue of a server, for `DurableQueue`. */
   readonly queue: (...which: WhichArgs<IsHosted>) => DurableQueue
   /** The lock of a server, if it is held: for operators. */

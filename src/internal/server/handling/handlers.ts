@@ -17,8 +17,10 @@ import type { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
 import { checkerOf, codecOf } from "../../data/codec.ts"
 import { show } from "../../data/show.ts"
+import { messageOfThrown } from "../../data/thrown.ts"
 import type { Trace } from "../../data/trace.ts"
 import type { Caller, Envelope } from "../../queue/envelope.ts"
+import { INSTANCE_BYTES } from "../../tenant/limits.ts"
 import { traced } from "../../transactions/tracing.ts"
 import type {
   ActionRequest,
@@ -38,17 +40,32 @@ import type { Server } from "./server.ts"
 /** A message whose handling must not commit (2). */
 export class Crash {
   readonly _tag = "Crash"
-  readonly messageTag: string
+  /** The names of the messages that it was about: several, when only the state that they came to cannot be kept. */
+  readonly tags: ReadonlyArray<string>
   readonly cause: Cause.Cause<unknown>
   readonly logs: HeldLogs
   /** The message's place in its batch, when it is known which one it was. */
   readonly index: number | undefined
-  constructor(messageTag: string, cause: Cause.Cause<unknown>, logs: HeldLogs, index: number | undefined) {
-    this.messageTag = messageTag
+  constructor(tags: ReadonlyArray<string>, cause: Cause.Cause<unknown>, logs: HeldLogs, index: number | undefined) {
+    this.tags = tags
     this.cause = cause
     this.logs = logs
     this.index = index
   }
+
+  /** What crashed, for people to read. */
+  get what(): string {
+    return `handling ${namesOf(this.tags)}`
+  }
+}
+
+/** A line of the log names so many messages. */
+const NAMES_LIMIT = 5
+
+const namesOf = (tags: ReadonlyArray<string>): string => {
+  if (tags.length === 0) return "a message that cannot be read"
+  const some = tags.slice(0, NAMES_LIMIT).map((tag) => `"${tag}"`).join(", ")
+  return tags.length > NAMES_LIMIT ? `${some} and ${tags.length - NAMES_LIMIT} more` : some
 }
 
 /** What handling a message came to. */
@@ -76,15 +93,20 @@ export interface Incoming {
   readonly trace: Trace | undefined
 }
 
-/** What a handler sees of a caller. */
-const fromOf = (server: string, tuid: Tuple.Tuple, tag: string, caller: Caller | undefined): From | undefined =>
-  caller === undefined
-    ? undefined
-    : { server, tag, tuid, process: caller.instance, id: caller.id, millis: caller.millis }
+/** The caller of a call whose message names none. */
+const NOBODY: Caller = { instance: new Uint8Array(INSTANCE_BYTES), id: 0, millis: 0 }
+
+/** What a handler sees of a caller: calls have one, and nothing else has. */
+const fromOf = (
+  server: string,
+  tuid: Tuple.Tuple,
+  { kind, tag }: Message,
+  { id, instance, millis }: Caller
+): From | undefined => kind === "call" ? { server, tag, tuid, process: instance, id, millis } : undefined
 
 /** What a handler gets besides payload and state. */
 export const contextOf = (server: Server, input: Incoming): HandlerContext => ({
-  from: fromOf(server.definition.name, server.tuid, input.message.tag, input.caller),
+  from: fromOf(server.definition.name, server.tuid, input.message, input.caller ?? NOBODY),
   attempt: input.attempt,
   id: input.id,
   tuid: server.tuid
@@ -92,7 +114,8 @@ export const contextOf = (server: Server, input: Incoming): HandlerContext => ({
 
 /** Why a message cannot be handled. */
 export interface Unread {
-  readonly tag: string
+  /** `undefined` where not even its name can be read. */
+  readonly tag: string | undefined
   readonly problem: string
   /** Whether another version may be able to. */
   readonly isForeign: boolean
@@ -168,7 +191,7 @@ export const settle = (
     onFailure: (cause) => {
       const failure = cause.reasons.find((reason) => reason._tag === "Fail")
       if (failure === undefined || message.kind !== "call") {
-        return Effect.fail(new Crash(message.tag, cause, logs, index))
+        return Effect.fail(new Crash([message.tag], cause, logs, runner.hasSpentTime ? index : undefined))
       }
       takeBack()
       return Effect.succeed({ ...nothing(state), answer: Exit.fail(failure.error) })
@@ -177,7 +200,7 @@ export const settle = (
       const problem = problemOf(server, message, outcome)
       return problem === undefined
         ? Effect.succeed(handledOf(outcome))
-        : Effect.fail(new Crash(message.tag, Cause.die(new TypeError(problem)), logs, index))
+        : Effect.fail(new Crash([message.tag], Cause.die(new TypeError(problem)), logs, index))
     }
   })
 }
@@ -265,7 +288,7 @@ const looking = (name: string, problem: () => string | undefined): string | unde
   try {
     return problem()
   } catch (cause) {
-    return `${name} returned what cannot be read: ${show(cause)}`
+    return `${name} returned what cannot be read: ${messageOfThrown(cause)}`
   }
 }
 
