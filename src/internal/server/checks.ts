@@ -18,6 +18,9 @@ import type { Page } from "./mending/listing.ts"
 /** A call waits five seconds when it does not say how long (as in Erlang). */
 const CALL_TIMEOUT_DEFAULT = Duration.seconds(5)
 
+/** Longer than a deployment takes from its first process to its last. */
+const UNREADABLE_GRACE_DEFAULT = Duration.minutes(10)
+
 /** A larger batch would not fit a transaction's five seconds. */
 export const CONSUME_K_LIMIT = 1_000
 
@@ -41,6 +44,12 @@ export const checkOptions = (server: string, options: Started): Effect.Effect<Mo
   if (!(lockTimeoutMillis > 0)) {
     return invalid(server, "lockTimeout", `must be a duration above zero, not ${show(lockTimeout)}`)
   }
+  const { unreadableGrace = UNREADABLE_GRACE_DEFAULT } = options
+  const unreadableGraceMillis = millisOf(unreadableGrace)
+  const isNegative = typeof unreadableGrace === "number" && !(unreadableGrace >= 0)
+  if (isNegative || Number.isNaN(unreadableGraceMillis)) {
+    return invalid(server, "unreadableGrace", `must be a duration, zero or more, not ${show(unreadableGrace)}`)
+  }
   for (const option of ["consume", "reset", "cache"] as const) {
     const value: unknown = options[option]
     if (value !== undefined && typeof value !== "boolean") {
@@ -58,6 +67,7 @@ export const checkOptions = (server: string, options: Started): Effect.Effect<Mo
     cache: options.cache ?? true,
     deadLetterThreshold,
     lockTimeoutMillis,
+    unreadableGraceMillis,
     restart: options.restart
   })
 }

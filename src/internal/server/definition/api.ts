@@ -57,7 +57,12 @@ export type PriorityError =
  * @since 0.1.0
  * @category errors
  */
-export type CallError = PriorityError | Errors.CallTimeout | Errors.DeadLettered | Errors.InvalidOption
+export type CallError =
+  | PriorityError
+  | Errors.CallTimeout
+  | Errors.DeadLettered
+  | Errors.DefinitionMismatch
+  | Errors.InvalidOption
 
 /**
  * What a start can fail with besides its `init`'s error. Nothing was written then.
@@ -95,6 +100,12 @@ export interface Options {
    * lock then blocks the queue until an operator breaks it.
    */
   readonly lockTimeout?: Duration.Input | undefined
+  /**
+   * How long a message that this version of the program cannot read (an unknown tag, a payload of another schema) is left
+   * in its place for another version, from its first meeting on; only then does it fail like one whose handler crashes.
+   * The messages behind it wait. Default: 10 minutes.
+   */
+  readonly unreadableGrace?: Duration.Input | undefined
   /** Whether to keep the state in memory while no other process changes it. Default: `true`. */
   readonly cache?: boolean | undefined
   /** When the consumer comes back after a crash; it starts over after a commit. Default: exponential, 30 s at most. */

@@ -154,6 +154,8 @@ export interface Options {
   readonly cache: boolean
   /** `Infinity` when messages are never taken off the queue for failing. */
   readonly deadLetterThreshold: number
+  /** How long a message that this version cannot read is left alone. */
+  readonly unreadableGraceMillis: number
   /** `Infinity` when locks are never broken. */
   readonly lockTimeoutMillis: number
   readonly restart: Schedule.Schedule<unknown, unknown> | undefined

@@ -7,6 +7,8 @@
  * 3. A message that has failed before runs alone, and a batch ends before it, so that those in front of it are not held
  *    up (rule R12).
  * 4. A message that asks for the lock ends its batch.
+ * 5. A message that this version cannot read, or that is for another definition, comes alone too (`unreadable.ts`). While
+ *    it is left alone, nothing behind it is handled.
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -17,13 +19,12 @@ import * as Tuple from "../../../Tuple.ts"
 import * as Keys from "../../data/keys.ts"
 import { show } from "../../data/show.ts"
 import * as Envelopes from "../../queue/envelope.ts"
-import { stampText } from "../../queue/pieces.ts"
 import * as Queue from "../../queue/queue.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { yieldTurn } from "../../transactions/turns.ts"
 import { type Armed, signalKey, watchKey } from "../../transactions/watching.ts"
 import type { ActionRequest } from "../definition/model.ts"
-import { answerOf, Crash, handle, type Handled, incoming } from "../handling/handlers.ts"
+import { answerOf, Crash, handle, type Handled, type Incoming, type Unread } from "../handling/handlers.ts"
 import { record } from "../handling/metrics.ts"
 import { type Held, type HeldLogs, holdLogs, PureRunner } from "../handling/purity.ts"
 import { loadState, newborn, save, type Server, stop, Unreadable } from "../handling/server.ts"
@@ -34,6 +35,7 @@ import type { Died } from "../mending/requeue.ts"
 import { answerCaller } from "../sending/answering.ts"
 import { runsFor } from "../sending/messages.ts"
 import { acquire, type Acquired, requeueFenced } from "./locked.ts"
+import { buryMisdirected, graceLeft, isMisdirected, type Met, pauseOf, read } from "./unreadable.ts"
 
 /** More broken locks than this wait for their holders at no time: the oldest message is put back at once. */
 const FENCED_LIMIT = 16
@@ -44,7 +46,13 @@ const MEASURE_MILLIS = 1_000
 /** What a batch came to. */
 export type Batch =
   /** There is nothing to do until the key changes, or `dueMillis` have passed. */
-  | { readonly _tag: "Idle"; readonly watch: Armed; readonly dueMillis: number }
+  | {
+    readonly _tag: "Idle"
+    readonly watch: Armed
+    readonly dueMillis: number
+    /** Why the first message is left alone, if that is why (5). */
+    readonly unread?: Unread
+  }
   /** A hosted server's queue is empty; `rests` says that its entry is gone. */
   | { readonly _tag: "Empty"; readonly rests: boolean }
   /** The first message may lock, and there is no place for another lock. */
@@ -76,6 +84,8 @@ export interface Pace extends Held {
   at: number
   /** When the queue was last measured. */
   measuredMillis: number
+  /** The message that this consumer steps back from (5). */
+  met: Met | undefined
   /** When this consumer first saw a lock, or a message of a broken one, on its own clock (2). */
   readonly sightings: Map<string, number>
 }
@@ -197,13 +207,20 @@ const runItems = Effect.fnUntraced(function*(
   let last: { readonly handled: Handled; readonly item: Queue.Item; readonly input: Acquired["input"] } | undefined
   for (const [index, item] of items.entries()) {
     pace.at = index
-    if (!pace.mayLock && mayLock(server, envelopeOf(index))) {
+    const envelope = envelopeOf(index)
+    const message = isMisdirected(server, envelope) ? undefined : read(server, item, envelope)
+    if (message === undefined || Result.isFailure(message) && message.failure.isForeign) {
+      if (index > 0) break
+      const back = yield* stepBack(server, state, pace, item, envelope, message?.failure)
+      if (back !== undefined) return back
+    }
+    if (!pace.mayLock && mayLock(server, envelope)) {
       if (index === 0) return { _tag: "Full" }
       break
     }
     if (index > 0) yield* yieldTurn
     const { handled, input } = yield* Effect.catchDefect(
-      runItem(server, state, runner, logs, envelopeOf(index), item, index, current),
+      runItem(server, state, runner, logs, envelope, message!, index, current),
       (defect) => Effect.fail(new Crash("message", Cause.die(defect), logs, index))
     )
     taken++
@@ -239,6 +256,25 @@ const runItems = Effect.fnUntraced(function*(
     rests
   }
 })
+
+/** What becomes of a first message that is none of this version's (5); `undefined` when it fails like any other. */
+const stepBack = (
+  server: Server,
+  state: TransactionState,
+  pace: Pace,
+  item: Queue.Item,
+  envelope: Result.Result<Envelopes.Envelope, string>,
+  unread: Unread | undefined
+): Effect.Effect<Batch | undefined> =>
+  unread === undefined
+    ? Effect.map(
+      buryMisdirected(server, state, item, Result.getOrThrow(envelope)),
+      (died): Batch => ({ _tag: "Again", died })
+    )
+    : Effect.map(graceLeft(server, state, pace, item), (left): Batch | undefined =>
+      left > 0
+        ? { _tag: "Idle", watch: watchKey(state, item.keys[0]!), dueMillis: Math.min(left, pauseOf(pace)), unread }
+        : undefined)
 
 /** Whether the handler of a message may ask for the lock. */
 const mayLock = (server: Server, envelope: Result.Result<Envelopes.Envelope, string>): boolean =>
@@ -290,20 +326,16 @@ const runItem = Effect.fnUntraced(function*(
   runner: PureRunner,
   logs: HeldLogs,
   envelope: Result.Result<Envelopes.Envelope, string>,
-  item: Queue.Item,
+  message: Result.Result<Incoming, Unread>,
   index: number,
   current: unknown
 ) {
   if (index === 0 && Result.isSuccess(envelope)) {
     record(server, server.metrics.oldestMillis, Math.max(0, state.timeMillis - envelope.success.millis))
   }
-  const message = Result.flatMap(
-    envelope,
-    (decoded) => incoming(server, decoded, item.attempts + 1, decoded.id ?? stampText(item.stamp))
-  )
   if (Result.isFailure(message)) {
-    const tag = Result.isSuccess(envelope) ? envelope.success.tag : "message"
-    return yield* Effect.fail(new Crash(tag, Cause.die(new Error(message.failure)), logs, index))
+    const { problem, tag } = message.failure
+    return yield* Effect.fail(new Crash(tag, Cause.die(new Error(problem)), logs, index))
   }
   const input = message.success
   const handled = yield* handle(server, runner, logs, input, current, index)

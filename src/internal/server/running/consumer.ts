@@ -61,6 +61,7 @@ export const paceOf = (server: Server): Pace => ({
   at: 0,
   measuredMillis: 0,
   logs: HeldLogs.none,
+  met: undefined,
   sightings: new Map()
 })
 
@@ -86,6 +87,8 @@ export const turn = (
       switch (batch._tag) {
         case "Again":
           return Effect.as(batch.died === undefined ? Effect.void : afterDeath(server, batch.died), batch)
+        case "Idle":
+          return Effect.as(steppedBack(server, pace, batch), batch)
         case "Done":
           pace.limit = Math.min(server.options.consumeK, Math.max(1, pace.limit * 2))
           return Effect.as(afterBatch(server, batch, runLock), batch)
@@ -93,6 +96,16 @@ export const turn = (
           return Effect.succeed(batch)
       }
     }
+  )
+}
+
+/** Says once why the consumer leaves its first message alone. */
+const steppedBack = (server: Server, pace: Pace, { unread }: Idle): Effect.Effect<void> => {
+  const { met } = pace
+  if (unread === undefined || met === undefined || met.told) return Effect.void
+  met.told = true
+  return Effect.logWarning(
+    `${server.definition.name}: this version cannot read "${unread.tag}", and waits for one that can: ${unread.problem}`
   )
 }
 

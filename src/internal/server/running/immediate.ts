@@ -260,7 +260,14 @@ const crashedInline = (
   const { caller, data, message, trace } = direct
   const buried = Effect.flatMap(Clock.currentTimeMillis, (millis) =>
     buryDirect(server, {
-      message: Envelopes.encode({ tag: message.tag, payload: data, caller, trace, millis }),
+      message: Envelopes.encode({
+        tag: message.tag,
+        payload: data,
+        caller,
+        trace,
+        millis,
+        server: server.definition.name
+      }),
       attempts: 1,
       cause: Cause.pretty(error.cause)
     }))

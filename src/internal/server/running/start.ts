@@ -20,7 +20,7 @@ import type { Behaviour, Effects, Options } from "../definition/model.ts"
 import { holdLogs, PureRunner } from "../handling/purity.ts"
 import { make, RunsIn, stop } from "../handling/server.ts"
 import { first, type Head } from "../kept/head.ts"
-import { ServerKeys } from "../kept/layout.ts"
+import { ServerKeys, textOfTuid } from "../kept/layout.ts"
 import { headOf, named, readState, writeHead, writeName } from "../kept/state.ts"
 import * as Clients from "../sending/client.ts"
 import { consume } from "./consumer.ts"
@@ -28,10 +28,6 @@ import * as Handles from "./handle.ts"
 
 export { client } from "../sending/client.ts"
 export { castAllTx, castSelfTx } from "../sending/messages.ts"
-
-/** A tuid for people to read. */
-const textOf = (tuid: Tuple.Tuple): string =>
-  JSON.stringify(tuid, (_, value) => typeof value === "bigint" ? String(value) : value)
 
 /** Writes the first state, or finds that there is one. Succeeds with the tuid that counts. */
 const initialise = Effect.fnUntraced(function*(behaviour: Behaviour, options: Options, tenant: Tenant["Service"]) {
@@ -48,7 +44,7 @@ const initialise = Effect.fnUntraced(function*(behaviour: Behaviour, options: Op
     return yield* new DefinitionMismatch({
       server: definition.name,
       stored: Buffer.from(stored).toString(),
-      tuid: textOf(tuid)
+      tuid: textOfTuid(tuid)
     })
   }
   const head = bytes === undefined ? undefined : yield* headOf(bytes)
@@ -87,7 +83,7 @@ export const register = (
       new DefinitionMismatch({
         server: definition.name,
         stored: `another definition named ${definition.name}`,
-        tuid: textOf(tuid)
+        tuid: textOfTuid(tuid)
       })
     )
   }

@@ -77,7 +77,7 @@ export const toBytes = (
 ): Result.Result<Uint8Array, PayloadTooLarge | InvalidPayload> => {
   const named = { server: definition.name, tag: checked.message.tag }
   const packed = Result.mapError(
-    Envelopes.tryEncode({ tag: checked.message.tag, payload: checked.data, caller, ...sent }),
+    Envelopes.tryEncode({ tag: checked.message.tag, payload: checked.data, caller, server: definition.name, ...sent }),
     (problem) => new InvalidPayload({ ...named, ...problem })
   )
   return Result.flatMap(
