@@ -38,6 +38,8 @@ export interface Definition {
   readonly name: string
   /** Whether any message wakes its servers, in whatever process hosts it; else each is started. */
   readonly hosted: boolean
+  /** How many timers one of its servers can have. */
+  readonly maxTimers: number
   readonly state: AnyCodec
   readonly messages: ReadonlyMap<string, Message>
   readonly actions: ReadonlyMap<string, Action>
