@@ -158,3 +158,21 @@ export class InvalidOption
     return `jobs${of}: the option "${this.option}" ${this.problem}`
   }
 }
+
+/**
+ * There is no schedule of this name. Nothing was written.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class ScheduleNotFound
+  extends Schema.TaggedError<ScheduleNotFound>("effect-dgen/Jobs/ScheduleNotFound")("ScheduleNotFound", {
+    type: Schema.Unknown,
+    name: Schema.String
+  })
+{
+  override get message(): string {
+    return `jobs of type ${render(this.type)}: there is no schedule ${render(this.name)}: ` +
+      "no process has started its cronLayer, or it was removed"
+  }
+}

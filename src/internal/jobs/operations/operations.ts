@@ -121,7 +121,8 @@ export const add = (
 ): Effect.Effect<Added, BadInput | InvalidData | JobTooLarge | JobExists, Transaction> =>
   within(model, (place) => addTo(place, id, data, input))
 
-const addTo = Effect.fnUntraced(function*(
+/** The same in a transaction that is at hand. */
+export const addTo = Effect.fnUntraced(function*(
   place: Place,
   id: Tuple.Element,
   data: unknown,
