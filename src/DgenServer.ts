@@ -30,6 +30,7 @@ export type {
   ActionsOf,
   Behaviour,
   CallError,
+  CastLaterError,
   CastError,
   CastInput,
   CastTxError,
@@ -47,6 +48,8 @@ export type {
   Running,
   ServiceClass,
   StartError,
+  TimerInfo,
+  TimerOptions,
   Which,
   WhichHosted
 } from "./internal/server/definition/api.ts"
@@ -66,6 +69,7 @@ export {
   PayloadTooLarge,
   ServerKilled,
   ServerStopped,
+  TooManyTimers,
   UnknownMessage
 } from "./internal/server/definition/errors.ts"
 export { halt } from "./internal/server/definition/outcome.ts"
@@ -461,5 +465,5 @@ export const Service = <Self>() =>
   const H extends boolean = false
 >(
   name: Name,
-  options: { readonly state: S; readonly messages: M; readonly actions?: A; readonly hosted?: H }
+  options: { readonly state: S; readonly messages: M; readonly actions?: A; readonly hosted?: H; readonly maxTimers?: number }
 ): ServiceClass<Self, Name, S["Type"], M, A, H> => Services.make(Definition.model(name, options)) as any

@@ -111,6 +111,10 @@ export type PayloadArgs<P, Rest extends ReadonlyArray<unknown> = []> = IsNone<P>
   ? [payload?: undefined, ...rest: Rest]
   : [payload: P, ...rest: Rest]
 
+/** The payload, left out where there is none, and what follows it. */
+export type LaterArgs<P, When> = IsNone<P> extends true ? [when: When] | [payload: undefined, when: When]
+  : [payload: P, when: When]
+
 /** What ends the handling of a message. */
 export type SettledOf<Message, State, Name extends string> = Message extends Call<any, any, any, any>
   ? Reply<SuccessOf<Message>, State, Name> | NoReply<State, Name> | Stop<State, Name>
