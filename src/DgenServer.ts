@@ -55,6 +55,8 @@ export type {
 } from "./internal/server/definition/api.ts"
 export type { Call, Cast, HandlerContext, Info, LockedContext } from "./internal/server/definition/definition.ts"
 export {
+  ActionTimeout,
+  CallbackTooLong,
   CallTimeout,
   DeadLettered,
   DefinitionMismatch,
@@ -70,7 +72,8 @@ export {
   ServerKilled,
   ServerStopped,
   TooManyTimers,
-  UnknownMessage
+  UnknownMessage,
+  WouldDeadlock
 } from "./internal/server/definition/errors.ts"
 export { halt } from "./internal/server/definition/outcome.ts"
 export type {

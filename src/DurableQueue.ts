@@ -160,7 +160,7 @@ export const consume = (
   })
 
 /**
- * How many items wait. By snapshot: it conflicts with nobody.
+ * How many items wait, or are under the lock of their server. By snapshot: it conflicts with nobody.
  *
  * @since 0.1.0
  * @category looking

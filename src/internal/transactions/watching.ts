@@ -73,13 +73,12 @@ export const watchKey = (state: TransactionState, key: Uint8Array): Armed => {
     isKept: false
   }
   state.watch(request)
-  return {
-    text: Keys.toText(key),
-    deferred,
-    wake,
-    cancel: () => request.onCancel?.(),
-    isKept: () => request.isKept === true
+  const cancel = () => {
+    const { onCancel } = request
+    request.onCancel = undefined
+    onCancel?.()
   }
+  return { text: Keys.toText(key), deferred, wake, cancel, isKept: () => request.isKept === true }
 }
 
 /** A watch as users await it. */

@@ -21,7 +21,8 @@ export class CallTimeout extends Schema.TaggedError<CallTimeout>("effect-dgen/Dg
 }
 
 /**
- * The handler of a priority call died, or the answer of a call does not fit its schema or a transaction.
+ * The handler of a priority call died, or a locked handler where no `deadLetterThreshold` is set, or the answer of a call
+ * does not fit its schema or a transaction.
  *
  * @since 0.1.0
  * @category errors
@@ -230,6 +231,65 @@ export class DefinitionMismatch
 {
   override get message(): string {
     return `${this.server}: the tuid ${this.tuid} belongs to ${this.stored}. Use another tuid, or another name`
+  }
+}
+
+/**
+ * A call of a server to itself that would wait for its own end: it has to go through the queue, and the queue waits for the
+ * action, the locked handler or the dead-letter handler that calls. Nothing was written. Send a cast, or use `priorityCall`.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class WouldDeadlock
+  extends Schema.TaggedError<WouldDeadlock>("effect-dgen/DgenServer/WouldDeadlock")("WouldDeadlock", {
+    server: Schema.String,
+    tag: Schema.String
+  })
+{
+  override get message(): string {
+    return `${this.server}: an action or a locked handler of this very server calls "${this.tag}" through the queue, which ` +
+      "waits for it to end: it would wait for itself. Send a cast, or use priorityCall"
+  }
+}
+
+/**
+ * The defect of an action, or of a dead-letter handler, that took longer than the server's `actionTimeout`.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class ActionTimeout
+  extends Schema.TaggedError<ActionTimeout>("effect-dgen/DgenServer/ActionTimeout")("ActionTimeout", {
+    server: Schema.String,
+    what: Schema.String,
+    timeoutMillis: Schema.Number
+  })
+{
+  override get message(): string {
+    return `${this.server}: ${this.what} took longer than the actionTimeout of ${this.timeoutMillis} ms and was ended. What ` +
+      "takes long belongs into a background job"
+  }
+}
+
+/**
+ * The defect of a callback that ran on, in steps, for longer than a transaction may take (5 seconds).
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class CallbackTooLong extends Schema.TaggedError<CallbackTooLong>("effect-dgen/DgenServer/CallbackTooLong")(
+  "CallbackTooLong",
+  {
+    server: Schema.String,
+    tag: Schema.String,
+    ranMillis: Schema.Number,
+    limitMillis: Schema.Number
+  }
+) {
+  override get message(): string {
+    return `${this.server}: the handler of "${this.tag}" has computed for ${this.ranMillis} ms when its transaction came to ` +
+      `its limit of ${this.limitMillis} ms, and was ended. Do less in one message, or compute in an action or under a lock`
   }
 }
 

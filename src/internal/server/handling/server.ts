@@ -8,9 +8,10 @@
  *    whose commit failed is never met again (rule R17).
  * 2. `inline` has one permit: inline calls of this process go one after another, each from the moment it reads until
  *    later ones read what it wrote.
- * 3. `ended` is done once; from then on no message is taken and no call of this handle waits.
+ * 3. `ended` is done once; from then on no message is taken and no call of this handle waits. `expired` is done when the
+ *    grace period after that is over: then nothing of a user's goes on (`running/closing.ts`).
  */
-import * as Context from "effect/Context"
+import type * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -25,7 +26,7 @@ import type { TransactionState } from "../../transactions/state.ts"
 import { ServerKilled, ServerStopped } from "../definition/errors.ts"
 import type { Behaviour, Definition, Effects, Options } from "../definition/model.ts"
 import * as Heads from "../kept/head.ts"
-import type { ServerKeys } from "../kept/layout.ts"
+import { type ServerKeys, textOfTuid } from "../kept/layout.ts"
 import { headOf, readState, writeHead, writeName } from "../kept/state.ts"
 import { metricsOf, type ServerMetrics } from "./metrics.ts"
 import type { PureRunner } from "./purity.ts"
@@ -50,6 +51,9 @@ export interface Server {
   readonly inline: Semaphore.Semaphore
   readonly metrics: ServerMetrics
   readonly ended: Deferred.Deferred<End>
+  readonly expired: Deferred.Deferred<void>
+  /** Whether the grace period has begun. */
+  isClosing: boolean
   cache: Saved | undefined
   /** Ends the wait of a consumer that has nothing to do. */
   wakeIdle: (() => void) | undefined
@@ -62,8 +66,8 @@ export interface End {
 }
 
 /**
- * The messages of a handle that run past the queue. The scope waits for them itself: a fiber belongs to a scope only
- * when its first step has returned, and that step can be what closes the scope.
+ * What runs of a handle: its consumer, and messages past the queue. The scope waits for them itself, because it waits for
+ * a bounded time, and a fiber belongs to a scope only when its first step has returned, which can be what closes it.
  */
 class InFlight {
   #count = 0
@@ -87,14 +91,16 @@ class InFlight {
   }
 }
 
-/** Within what a server runs: that server. Its end does not wait for what asks for it. */
-export const RunsIn = Context.Reference<Server | undefined>("effect-dgen/server/RunsIn", {
-  defaultValue: () => undefined
-})
+/** A server's name and tuid, for log lines. */
+export const nameOf = ({ definition, tuid }: Pick<Server, "definition" | "tuid">): string =>
+  `${definition.name} ${textOfTuid(tuid)}`
 
 /** A server from its parts. */
 export const make = (
-  parts: Omit<Server, "codec" | "inFlight" | "inline" | "metrics" | "ended" | "cache" | "wakeIdle">
+  parts: Omit<
+    Server,
+    "codec" | "inFlight" | "inline" | "metrics" | "ended" | "expired" | "isClosing" | "cache" | "wakeIdle"
+  >
 ): Server => ({
   ...parts,
   codec: StateCodec.make(parts.definition.state),
@@ -102,6 +108,8 @@ export const make = (
   inline: Semaphore.makeUnsafe(1),
   metrics: metricsOf(parts.definition.name),
   ended: Deferred.makeUnsafe<End>(),
+  expired: Deferred.makeUnsafe<void>(),
+  isClosing: false,
   cache: undefined,
   wakeIdle: undefined
 })

@@ -24,6 +24,7 @@ import * as Exit from "effect/Exit"
 import * as Latch from "effect/Latch"
 import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
+import { TRANSACTION_LIMIT_MILLIS } from "../../../Backend.ts"
 import type { BackendError } from "../../../BackendError.ts"
 import type { Tenant } from "../../../Tenant.ts"
 import { Transaction } from "../../../Transaction.ts"
@@ -32,13 +33,16 @@ import * as Keys from "../../data/keys.ts"
 import type { LocalHost } from "../../tenant/hosts.ts"
 import type { Behaviour, Effects, HostOptions } from "../definition/model.ts"
 import type { Crash } from "../handling/handlers.ts"
+import { endsWithin } from "../handling/outside.ts"
 import { isEnded, make, type Server, stop, Unreadable } from "../handling/server.ts"
 import { giveWork, IndexKeys, Place, tuidOfKey } from "../kept/indexes.ts"
 import { ServerKeys } from "../kept/layout.ts"
 import type { Batch, Pace } from "../running/batch.ts"
+import { close } from "../running/closing.ts"
 import { defaultRestart, failed, paceOf, turn } from "../running/consumer.ts"
 import * as Handles from "../running/handle.ts"
 import { type Acquired, runLocked } from "../running/locked.ts"
+import { RunsIn, type Within } from "../sending/within.ts"
 import { Bells } from "./bells.ts"
 import { Life } from "./life.ts"
 
@@ -52,6 +56,19 @@ const CLOCK_LOOK_MILLIS = 60_000
 const UNREADABLE_FIRST_MILLIS = 1_000
 
 type Status = "lined" | "working" | "aside" | "resting"
+
+const CLOSED = "the host's scope closed"
+
+/** What a host runs of a server: its end waits for it. */
+const counted = <A, E>(server: Server, holdsQueue: boolean, run: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+  Effect.suspend(() => {
+    server.inFlight.enter()
+    const within: Within = { place: server, holdsQueue, isOver: false }
+    return Effect.ensuring(
+      Effect.provideService(run, RunsIn, within),
+      Effect.sync(() => server.inFlight.leave())
+    )
+  })
 
 interface Known {
   readonly text: string
@@ -129,7 +146,7 @@ export class Host implements LocalHost {
     if (this.#isClosed || !this.#life.isMine(this.#name, Tuple.pack(tuid))) return undefined
     return Effect.suspend(() => {
       const { release, server } = this.hold(tuid)
-      return Effect.ensuring(Handles.make(server, undefined).call(tag, payload, timeoutMillis), Effect.sync(release))
+      return Effect.ensuring(Handles.make(server).call(tag, payload, timeoutMillis), Effect.sync(release))
     })
   }
 
@@ -237,7 +254,9 @@ export class Host implements LocalHost {
       pace.mayRest = true
       pace.mayLock = this.#locked < this.#parts.options.maxLocked
       return Effect.flatMap(
-        Effect.exit(turn(server, pace, (acquired) => this.#section(known, resident, acquired))),
+        Effect.exit(
+          counted(server, true, turn(server, pace, (acquired) => this.#section(known, resident, acquired)))
+        ),
         (exit) => Exit.isSuccess(exit) ? this.#settle(known, resident, exit.value) : this.#failed(known, resident, exit)
       )
     })
@@ -325,7 +344,7 @@ export class Host implements LocalHost {
       this.#locked++
       this.#run(
         Effect.ensuring(
-          Effect.asVoid(Effect.exit(runLocked(server, acquired))),
+          Effect.asVoid(Effect.exit(counted(server, false, runLocked(server, acquired)))),
           Effect.sync(() => {
             known.holds--
             this.#locked--
@@ -467,10 +486,18 @@ export class Host implements LocalHost {
     return Effect.suspend(() => {
       this.#isClosed = true
       this.#closing.openUnsafe()
+      const ends: Array<Effect.Effect<void>> = []
       for (const { resident } of this.#known.values()) {
-        if (resident !== undefined) stop(resident.server, "the host's scope closed")
+        if (resident === undefined) continue
+        if (resident.server.inFlight.isIdle) stop(resident.server, CLOSED)
+        else ends.push(close(resident.server, CLOSED))
       }
-      return Effect.andThen(this.#idle.await, this.#life.leave(this.#name))
+      return Effect.all([
+        // each of them in bounded time; what else runs waits for nothing but a transaction
+        Effect.all(ends, { concurrency: "unbounded", discard: true }),
+        endsWithin(this.#idle.await, TRANSACTION_LIMIT_MILLIS),
+        this.#life.leave(this.#name)
+      ], { discard: true })
     })
   }
 }

@@ -74,7 +74,7 @@ export const hosted = Effect.fnUntraced(function*(made: Host, tuid: Tuple.Tuple)
     Effect.suspend(() => {
       if (made.isClosed) return Effect.fail(stopped)
       const { release, server } = made.hold(tuid)
-      return Effect.ensuring(use(Handles.make(server, undefined))(...args), Effect.sync(release))
+      return Effect.ensuring(use(Handles.make(server))(...args), Effect.sync(release))
     })
   return {
     ...client,

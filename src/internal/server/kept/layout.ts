@@ -15,12 +15,14 @@
  *                        "timer" / "timerId" / "timers" / "wake"   timers, see timers/rows.ts
  * ```
  */
+import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Tuple from "../../../Tuple.ts"
 import { locate, type Located, type QueueKeys } from "../../queue/layout.ts"
 import { libraryPrefix } from "../../tenant/layout.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { signalKey } from "../../transactions/watching.ts"
+import * as Heads from "./head.ts"
 import { giveWork, IndexKeys, Place } from "./indexes.ts"
 
 /** What the keys of a server say of its definition. */
@@ -87,6 +89,15 @@ export class ServerKeys implements QueueKeys {
 
   waitingKey(millis: number, caller: Uint8Array, id: number): Uint8Array {
     return Tuple.pack([millis, caller, id], this.waiting)
+  }
+
+  /** The messages that are under a lock, or were when it was broken. */
+  countBeside(state: TransactionState): Effect.Effect<number> {
+    return Effect.map(
+      state.get(this.head, true),
+      (bytes) =>
+        bytes === undefined ? 0 : Result.match(Heads.decode(bytes), { onFailure: () => 0, onSuccess: Heads.kept })
+    )
   }
 
   /** Where the message of a lock lies. */

@@ -7,6 +7,7 @@
  * 2. The message, its counters, its caller's answer and the dead letter change in one commit.
  */
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
 import type { BackendError } from "../../../BackendError.ts"
 import { Transaction } from "../../../Transaction.ts"
@@ -16,6 +17,7 @@ import * as Envelopes from "../../queue/envelope.ts"
 import { stampText } from "../../queue/pieces.ts"
 import * as Queue from "../../queue/queue.ts"
 import { transact } from "../../transactions/loop.ts"
+import { runAfterCommit } from "../handling/actions.ts"
 import { contextOf, incoming } from "../handling/handlers.ts"
 import { record } from "../handling/metrics.ts"
 import type { Server } from "../handling/server.ts"
@@ -87,9 +89,12 @@ export const afterDeath = (server: Server, died: Died): Effect.Effect<void> => {
   const letter = { tag, payload: envelope?.payload, ...died, ...contextOfDead(server, died, envelope) }
   return Effect.andThen(
     told,
-    Effect.catchCause(
-      Effect.suspend(() => handler(letter)),
-      (cause) => Effect.logError(`${server.definition.name}: the dead-letter handler crashed on "${tag}"`, cause)
+    Effect.flatMap(
+      runAfterCommit(server, `the dead-letter handler, on "${tag}",`, Effect.suspend(() => handler(letter))),
+      (exit) =>
+        Exit.isSuccess(exit)
+          ? Effect.void
+          : Effect.logError(`${server.definition.name}: the dead-letter handler crashed on "${tag}"`, exit.cause)
     )
   )
 }

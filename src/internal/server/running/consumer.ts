@@ -1,8 +1,8 @@
 /**
  * The consumer: takes batches off the queue, commits, runs their actions and locked handlers, and waits for more.
  *
- * Owner: one fiber a running server, in the server's scope. Only its waiting, and locked handlers, can be interrupted, so
- * that a batch that began is committed and its actions run before the scope closes (rule R25).
+ * Owner: one fiber a running server. It ends with the handle, which waits for it (`closing.ts`): a batch that began is
+ * committed and its actions run before the scope closes (rule R25).
  *
  * 1. A crash writes nothing of its batch. The attempt of the message that crashed is counted before the next batch, which
  *    finds it so (`failures.ts`, `batch.ts`).
@@ -10,6 +10,7 @@
  *    that conflicts again and again with what comes past the queue, and nobody is charged: shorter ones get through.
  * 3. A crash restarts the consumer under its schedule, which starts over after each commit; when the schedule ends,
  *    the handle stops and says so (rule R13).
+ *    A locked handler that dies counts as one, and its message has been put back by then (`locked.ts`).
  * 4. A state that cannot be read stops the handle (rule R16), and so does a state that is gone (rule R26).
  */
 import * as Cause from "effect/Cause"
@@ -49,8 +50,17 @@ const SWEEP_MILLIS = 10 * 60_000
 
 type Idle = Extract<Batch, { _tag: "Idle" }>
 
+/** A locked handler died, and its message has been put back: the consumer goes on after a pause (3). */
+class LockedCrash {
+  readonly _tag = "LockedCrash"
+  readonly cause: Cause.Cause<unknown>
+  constructor(cause: Cause.Cause<unknown>) {
+    this.cause = cause
+  }
+}
+
 /** Runs the locked section of a lock that a batch acquired, or lets somebody run it. */
-type RunLock = (acquired: Acquired) => Effect.Effect<void, BackendError | Unreadable>
+type RunLock<E> = (acquired: Acquired) => Effect.Effect<void, BackendError | Unreadable | E>
 
 /** How a consumer, or a host, begins with a server. */
 export const paceOf = (server: Server): Pace => ({
@@ -62,15 +72,15 @@ export const paceOf = (server: Server): Pace => ({
   measuredMillis: 0,
   logs: HeldLogs.none,
   met: undefined,
-  sightings: new Map()
+  sighting: undefined
 })
 
 /** One turn: a batch, its actions, its lock. Succeeds with what the batch came to. */
-export const turn = (
+export const turn = <E = never>(
   server: Server,
   pace: Pace,
-  runLock: RunLock
-): Effect.Effect<Batch, Crash | Unreadable | BackendError> => {
+  runLock: RunLock<E>
+): Effect.Effect<Batch, Crash | Unreadable | BackendError | E> => {
   const run = transact(server.tenant, batchBody(server, pace), {
     retried: (error, tries) => {
       const { _tag } = error.reason
@@ -83,7 +93,7 @@ export const turn = (
   const attributes = { server: server.definition.name }
   return Effect.flatMap(
     traced(run, "DgenServer.consume", () => ({ attributes })),
-    (batch): Effect.Effect<Batch, BackendError | Unreadable> => {
+    (batch): Effect.Effect<Batch, BackendError | Unreadable | E> => {
       switch (batch._tag) {
         case "Again":
           return Effect.as(batch.died === undefined ? Effect.void : afterDeath(server, batch.died), batch)
@@ -109,11 +119,11 @@ const steppedBack = (server: Server, pace: Pace, { unread }: Idle): Effect.Effec
   )
 }
 
-const afterBatch = (
+const afterBatch = <E>(
   server: Server,
   batch: Extract<Batch, { _tag: "Done" }>,
-  runLock: RunLock
-): Effect.Effect<void, BackendError | Unreadable> => {
+  runLock: RunLock<E>
+): Effect.Effect<void, BackendError | Unreadable | E> => {
   record(server, server.metrics.batchSize, batch.count)
   return Effect.andThen(
     runActions(server, batch.actions, batch.state),
@@ -146,10 +156,17 @@ const learn = (server: Server, pace: Pace, error: Crash | BackendError): Effect.
   return Effect.void
 }
 
+/** Runs a locked section; one whose handler died is a crash of the consumer (3). */
+const section = (server: Server, acquired: Acquired): Effect.Effect<void, BackendError | LockedCrash | Unreadable> =>
+  Effect.flatMap(
+    runLocked(server, acquired),
+    (ended) => ended._tag === "Crashed" ? Effect.fail(new LockedCrash(ended.cause)) : Effect.void
+  )
+
 /** A turn, and the wait after it if there was nothing to do; the watch ends with it, also where an interruption came before the wait. */
 const turnAndWait = (server: Server, pace: Pace, wait: (batch: Idle) => Effect.Effect<void>) =>
   Effect.uninterruptibleMask((restore) =>
-    Effect.tap(Effect.exit(turn(server, pace, (acquired) => Effect.asVoid(runLocked(server, acquired)))), (exit) => {
+    Effect.tap(Effect.exit(turn(server, pace, (acquired) => section(server, acquired))), (exit) => {
       if (Exit.isFailure(exit)) return Effect.void
       if (exit.value._tag === "Gone") gone(server)
       if (exit.value._tag !== "Idle") return Effect.void
@@ -181,7 +198,8 @@ export const consume = Effect.fnUntraced(function*(server: Server) {
       yield* stopUnreadable(server, error)
       return
     }
-    yield* failed(server, pace, exit.cause)
+    // what a locked handler died of has been logged and counted
+    if (!(error instanceof LockedCrash)) yield* failed(server, pace, exit.cause)
     const pause = Effect.raceFirst(step(Cause.squash(exit.cause)), Deferred.await(server.ended))
     const again = yield* Effect.exit(pause)
     if (Exit.isFailure(again) && !Cause.hasInterruptsOnly(again.cause)) yield* giveUp(server)
@@ -192,7 +210,7 @@ export const consume = Effect.fnUntraced(function*(server: Server) {
 export const failed = (
   server: Server,
   pace: Pace,
-  exit: Cause.Cause<Crash | Unreadable | BackendError>
+  exit: Cause.Cause<Crash | LockedCrash | Unreadable | BackendError>
 ): Effect.Effect<void> => {
   const error = exit.reasons.find((reason) => reason._tag === "Fail")?.error as Crash | BackendError | undefined
   const what = error instanceof Crash ? `handling "${error.messageTag}"` : "consuming"
@@ -229,7 +247,7 @@ const waitFor = (server: Server, { dueMillis, watch }: Idle): Effect.Effect<void
     (error) =>
       Effect.andThen(
         Effect.logWarning(`${server.definition.name}: watching the store failed, looking again`, error),
-        Effect.sleep(LOOK_AGAIN_MILLIS)
+        Effect.raceFirst(Effect.sleep(LOOK_AGAIN_MILLIS), Deferred.await(server.ended))
       )
   )
 }

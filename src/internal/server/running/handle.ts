@@ -8,7 +8,6 @@
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import { codecOf } from "../../data/codec.ts"
@@ -17,11 +16,13 @@ import type { Caller } from "../../queue/envelope.ts"
 import { traced } from "../../transactions/tracing.ts"
 import { CallTimeout, InvalidPayload, ServerKilled, type ServerStopped } from "../definition/errors.ts"
 import type { Client, Kind, Running } from "../definition/model.ts"
-import { endError, gone, isEnded, RunsIn, type Server, stop } from "../handling/server.ts"
+import { endError, gone, isEnded, type Server } from "../handling/server.ts"
 import { kill } from "../mending/kill.ts"
 import * as Answers from "../sending/answerCodec.ts"
 import * as Clients from "../sending/client.ts"
 import { check, type Checked, type Sent, toBytes } from "../sending/messages.ts"
+import { RunsIn, type Within } from "../sending/within.ts"
+import { close } from "./closing.ts"
 import { type Direct, type Progress, runInline, runPriority } from "./immediate.ts"
 
 /** A handler's input from a message that does not go through the queue, as if it had. */
@@ -54,8 +55,9 @@ const inScope = <E>(
         })
     )
     server.inFlight.enter()
+    const within: Within = { place: server, holdsQueue: false, isOver: false }
     return Effect.andThen(
-      Effect.forkDetach(Effect.provideService(Effect.uninterruptible(work), RunsIn, server), {
+      Effect.forkDetach(Effect.provideService(Effect.uninterruptible(work), RunsIn, within), {
         startImmediately: true
       }),
       Deferred.await(reached)
@@ -179,16 +181,8 @@ const telling = (server: Server, kinds: ReadonlyArray<Kind>, operation: string) 
     )
   )
 
-/** Waits for what an ended handle still runs, unless that is what asks: an action may stop its own server. */
-const ended = (server: Server, consumer: Fiber.Fiber<void> | undefined): Effect.Effect<void> =>
-  Effect.withFiber((fiber) =>
-    fiber.getRef(RunsIn) === server
-      ? Effect.void
-      : Effect.andThen(consumer === undefined ? Effect.void : Fiber.await(consumer), server.inFlight.idle)
-  )
-
-/** The handle of a server, with the fiber of its consumer. */
-export const make = (server: Server, consumer: Fiber.Fiber<void> | undefined): Running => {
+/** The handle of a server. */
+export const make = (server: Server): Running => {
   const { consume, consumeK } = server.options
   return {
     ...Clients.make(server, calling(server, "call", consume && consumeK === 1 ? inline : throughQueue)),
@@ -196,11 +190,7 @@ export const make = (server: Server, consumer: Fiber.Fiber<void> | undefined): R
     priorityCall: calling(server, "priorityCall", pastQueue),
     priorityCast: telling(server, ["cast"], "priorityCast"),
     info: telling(server, ["info"], "info"),
-    stop: (reason) =>
-      Effect.andThen(
-        Effect.sync(() => stop(server, reason === undefined ? "stop was called" : show(reason))),
-        ended(server, consumer)
-      ),
-    kill: () => Effect.andThen(kill(server), ended(server, consumer))
+    stop: (reason) => close(server, reason === undefined ? "stop was called" : show(reason)),
+    kill: () => Effect.andThen(kill(server), close(server, "the server was killed"))
   }
 }

@@ -10,7 +10,8 @@
  * 2. An inline call that conflicts, or crashes, is queued: it is never answered and queued. A crash is its first attempt.
  * 3. A priority message that crashes is lost, and its sender is told so. One that asks for the lock while it is held
  *    writes nothing (rule R21).
- * 4. A call whose handler answers later, or asks for the lock, waits as if it had been queued: anybody may answer it.
+ * 4. A call whose handler answers later, or asks for the lock, waits as if it had been queued: anybody may answer it. The
+ *    lock keeps the message of an inline call, and whoever finds it put back handles it anew (`locked.ts`).
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -23,6 +24,7 @@ import { show } from "../../data/show.ts"
 import * as Envelopes from "../../queue/envelope.ts"
 import * as Queue from "../../queue/queue.ts"
 import { transact } from "../../transactions/loop.ts"
+import type { TransactionState } from "../../transactions/state.ts"
 import { HandlerCrashed, Locked, LockFenced, ServerKilled, ServerStopped } from "../definition/errors.ts"
 import { runActions } from "../handling/actions.ts"
 import { answerOf, Crash, handle, type Handled, type Incoming } from "../handling/handlers.ts"
@@ -44,7 +46,7 @@ import { afterDeath, buryDirect, isOfMessage } from "../mending/failures.ts"
 import * as Answers from "../sending/answerCodec.ts"
 import { inlineAnswer, markWaiting, openInline } from "../sending/answering.ts"
 import { exists, forget } from "../sending/client.ts"
-import { runsFor } from "../sending/messages.ts"
+import { runsFor, sentNow } from "../sending/messages.ts"
 import { acquire, type Acquired, runLocked } from "./locked.ts"
 
 /** A message without the id that its transaction gives it; `data` is its payload as plain data. */
@@ -97,7 +99,8 @@ const body = Effect.fnUntraced(function*(
   const input: Incoming = { ...direct, id: Buffer.from(state.operationId.subarray(0, 20)).toString("hex") }
   const handled = yield* handle(server, runner, logs, input, loaded.state, undefined)
   if (handled.locks && isLocked) return yield* new Locked({ server: server.definition.name, tag })
-  const lock = handled.locks ? acquire(server, state, input, undefined) : undefined
+  const kept = handled.locks && inline ? { message: yield* envelopeOf(direct, state), attempts: 0 } : undefined
+  const lock = handled.locks ? acquire(server, state, input, kept) : undefined
   const answer = answerOf(input.message, handled) ?? inlineAnswer(state)
   const isWaiting = answer === undefined && input.caller !== undefined
   const isNeeded = lock !== undefined || isWaiting
@@ -116,6 +119,14 @@ const body = Effect.fnUntraced(function*(
     caller: input.caller
   }
 })
+
+/** The message of an inline call, as if it had been queued. */
+const envelopeOf = ({ caller, data, message }: Direct, state: TransactionState): Effect.Effect<Uint8Array> =>
+  Effect.map(
+    sentNow,
+    ({ trace }) =>
+      Envelopes.encode({ tag: message.tag, payload: data, caller, trace, millis: Math.floor(state.timeMillis) })
+  )
 
 /** What comes after the commit: the answer, the actions, the lock. */
 const after = (
@@ -162,8 +173,13 @@ const locked = (
               : { _tag: "Handled", answer: ended.answer }
           )
           return Effect.void
+        case "Crashed":
+          progress({ _tag: "Waits" })
+          return Effect.void
         case "Fenced":
-          return Effect.fail(new LockFenced({ ...named, requeued: false }))
+          if (!ended.requeued) return Effect.fail(new LockFenced({ ...named, requeued: false }))
+          progress({ _tag: "Waits" })
+          return Effect.void
         case "Killed":
           return Effect.fail(new ServerKilled(named))
         case "Interrupted":

@@ -25,6 +25,7 @@ import { headOf, named } from "../kept/state.ts"
 import * as Answers from "./answerCodec.ts"
 import { markWaiting } from "./answering.ts"
 import { check, type Checked, encodeCasts, push, sentNow, toBytes } from "./messages.ts"
+import { unlessWaitedFor } from "./within.ts"
 
 /** The keys of a server, or what is wrong with its tuid. */
 export const keysOf = (
@@ -103,6 +104,7 @@ export const awaitAnswer = (
 export const queued = Effect.fnUntraced(
   function*(located: Located, checked: Checked, call: OpenCall, attempts: number) {
     const { definition, keys, tenant } = located
+    yield* unlessWaitedFor(definition, checked.message.tag, located)
     const item = yield* Effect.fromResult(toBytes(definition, checked, call.caller, yield* sentNow))
     yield* tenant.pushes.push(item.length, (state) => {
       markWaiting(state, keys, call.caller)
