@@ -30,9 +30,9 @@ export type {
   ActionsOf,
   Behaviour,
   CallError,
-  CastLaterError,
   CastError,
   CastInput,
+  CastLaterError,
   CastTxError,
   Client,
   DeadLettersOf,
@@ -468,5 +468,11 @@ export const Service = <Self>() =>
   const H extends boolean = false
 >(
   name: Name,
-  options: { readonly state: S; readonly messages: M; readonly actions?: A; readonly hosted?: H; readonly maxTimers?: number }
+  options: {
+    readonly state: S
+    readonly messages: M
+    readonly actions?: A
+    readonly hosted?: H
+    readonly maxTimers?: number
+  }
 ): ServiceClass<Self, Name, S["Type"], M, A, H> => Services.make(Definition.model(name, options)) as any

@@ -185,16 +185,23 @@ export const make = (definition: Model.Definition): object => {
     list: (options?: unknown) => Effect.flatMap(checkList(name, options), (page) => list(definition, page)),
     castSelfTx: (tag: string, payload?: unknown) => Runtime.castSelfTx(definition, "castSelfTx", [[tag, payload]]),
     castLaterTx: (tag: string, ...args: ReadonlyArray<unknown>) =>
-      withTuid(definition, whichOf(argumentsOf(definition, tag, args)[1]), (tuid) =>
-        castLaterTx(definition, (prefix) => new ServerKeys(prefix, tuid, definition), "castLaterTx", tag, args)),
+      withTuid(
+        definition,
+        whichOf(argumentsOf(definition, tag, args)[1]),
+        (tuid) =>
+          castLaterTx(definition, (prefix) => new ServerKeys(prefix, tuid, definition), "castLaterTx", tag, args)
+      ),
     castLaterSelfTx: (tag: string, ...args: ReadonlyArray<unknown>) =>
       Effect.flatMap(
         selfKeys(definition, "castLaterSelfTx"),
         (keysOf) => castLaterTx(definition, keysOf, "castLaterSelfTx", tag, args)
       ),
     cancelTimerTx: (id: unknown, which?: Which) =>
-      withTuid(definition, which, (tuid) =>
-        cancelTimerTx(definition, (prefix) => new ServerKeys(prefix, tuid, definition), id)),
+      withTuid(
+        definition,
+        which,
+        (tuid) => cancelTimerTx(definition, (prefix) => new ServerKeys(prefix, tuid, definition), id)
+      ),
     cancelTimerSelfTx: (id: unknown) =>
       Effect.flatMap(selfKeys(definition, "cancelTimerSelfTx"), (keysOf) => cancelTimerTx(definition, keysOf, id)),
     castTx: (tag: string, payload?: unknown, which?: Which) =>

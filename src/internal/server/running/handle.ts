@@ -35,7 +35,7 @@ const direct = (
   return Effect.fromResult(Result.mapBoth(decoded, {
     onFailure: ({ field, problem }) =>
       new InvalidPayload({ server: server.definition.name, tag: message.tag, field, problem }),
-    onSuccess: (payload) => ({ message, payload, data, caller, attempt: 1, trace: undefined })
+    onSuccess: (payload) => ({ message, payload, data, caller, attempt: 1, trace: undefined, timer: undefined })
   }))
 }
 

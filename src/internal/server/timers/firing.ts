@@ -11,7 +11,6 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Tuple from "../../../Tuple.ts"
 import * as Counters from "../../data/counters.ts"
-import * as Keys from "../../data/keys.ts"
 import * as Envelopes from "../../queue/envelope.ts"
 import * as Queue from "../../queue/queue.ts"
 import { isBeyondReach, latestTick, type Ticks } from "../../schedules/ticks.ts"
@@ -37,53 +36,74 @@ const FAR_ROWS = 20
 
 /** What a look at the timers came to. */
 export interface Looked {
-  readonly sent: number
+  /** How many it sent, or took away. */
+  readonly done: number
   /** When there will be something to send; `Infinity` when there is no timer. */
   readonly dueMillis: number
-  /** What went wrong, to be told after the commit. */
-  readonly problems: ReadonlyArray<string>
 }
 
-/** Sends what is due. */
+const firstOf = (state: TransactionState, keys: ServerKeys): Effect.Effect<number> => {
+  const { begin, end } = Tuple.range([], keys.timers)
+  return Effect.map(
+    state.getRange(begin, end, { limit: 1 }),
+    ([row]) => row === undefined ? Infinity : Rows.assemble(keys, [row], true)[0]!.due
+  )
+}
+
+/** Sends what is due, and says when there will be something. */
 export const fire = Effect.fnUntraced(function*(server: Server, state: TransactionState): Effect.fn.Return<Looked> {
   const { keys } = server
-  const { begin, end } = Tuple.range([], keys.timers)
+  const problems: Array<string> = []
+  const first = yield* firstOf(state, keys)
+  const done = first <= state.timeMillis ? yield* sendDue(state, keys, problems) : 0
+  const isOther = done > 0 || first < Infinity && (yield* farOnes(server, state, problems))
+  const dueMillis = isOther ? yield* firstOf(state, keys) : first
+  if (server.definition.hosted) yield* wake(state, keys, dueMillis)
+  for (const problem of problems) {
+    yield* Effect.logWarning(`${nameOf(server)}: ${problem}`)
+  }
+  return { done, dueMillis }
+})
+
+/** Sends the first of the timers that are due. Succeeds with how many rows it is done with. */
+const sendDue = Effect.fnUntraced(function*(
+  state: TransactionState,
+  keys: ServerKeys,
+  problems: Array<string>
+): Effect.fn.Return<number> {
   const now = state.timeMillis
+  const { begin } = Tuple.range([], keys.timers)
   const until = Tuple.pack([Math.floor(now) + 1], keys.timers)
   const found = yield* state.getRange(begin, until, { limit: PAGE_ROWS })
-  const problems: Array<string> = []
   let bytes = 0
   let sent = 0
-  let handled = 0
-  for (const row of Rows.assemble(keys, found, found.length < PAGE_ROWS)) {
-    if (handled >= SENT_LIMIT || bytes > SENT_LIMIT_BYTES) break
-    handled++
-    for (const key of row.keys) state.clear(key)
-    const held = row.timer && Rows.decodeHeld(yield* state.get(Rows.idKey(keys, row.timer.id)))
-    if (row.timer === undefined || held?.place === undefined || !Tuple.equalsBytes(held.mark, row.timer.mark)) {
-      if (row.timer === undefined) problems.push("a timer could not be read and was taken away")
+  let done = 0
+  for (const { keys: pieces, timer } of Rows.assemble(keys, found, found.length < PAGE_ROWS)) {
+    if (done >= SENT_LIMIT || bytes > SENT_LIMIT_BYTES) break
+    done++
+    for (const key of pieces) state.clear(key)
+    if (timer === undefined) {
+      problems.push("a timer could not be read and was taken away")
       continue
     }
-    bytes += row.timer.message.length
-    const ticks = row.timer.recurrence && ticksOf(row.timer.recurrence)
-    const tick = tickOf(row.timer, ticks, now)
+    const held = Rows.decodeHeld(yield* state.get(Rows.idKey(keys, timer.id)))
+    if (held?.place === undefined || !Tuple.equalsBytes(held.mark, timer.mark)) continue
+    bytes += timer.message.length
+    const ticks = timer.recurrence && ticksOf(timer.recurrence)
+    if (timer.recurrence !== undefined && ticks === undefined) {
+      problems.push(`the schedule of the timer "${timer.id}" cannot be followed, it is sent for the last time`)
+    }
+    const tick = tickOf(timer, ticks, now)
     if (tick !== undefined) {
       sent++
-      send(state, keys, row.timer, tick)
+      send(state, keys, timer, tick)
     }
     const next = ticks?.next(now)
-    if (next === undefined) finish(state, keys, row.timer, tick !== undefined)
-    else yield* again(state, keys, row.timer, next, handled)
-    if (row.timer.recurrence !== undefined && ticks === undefined) {
-      problems.push(`the schedule of the timer "${row.timer.id}" cannot be followed, it was sent for the last time`)
-    }
+    if (next === undefined) finish(state, keys, timer, tick !== undefined)
+    else yield* again(state, keys, timer, next, done)
   }
-  if (handled === 0) yield* farOnes(server, state, begin, end, problems)
   if (sent > 0) keys.ring(state)
-  const [first] = yield* state.getRange(begin, end, { limit: 1 })
-  const dueMillis = first === undefined ? Infinity : Rows.assemble(keys, [first], true)[0]!.due
-  if (server.definition.hosted) yield* wake(state, keys, dueMillis)
-  return { sent: handled, dueMillis, problems: problems.map((problem) => `${nameOf(server)}: ${problem}`) }
+  return done
 })
 
 /** The tick that a due timer is sent for; `undefined` when all that it missed are skipped. */
@@ -126,29 +146,29 @@ const again = (
     state.set(Rows.idKey(keys, timer.id), Rows.encodeHeld({ mark: timer.mark, place }))
   })
 
-/** Begins timers anew that a wrong clock has put too far ahead (3): they lie at the far end. */
-const farOnes = (
+/** Begins timers anew that a wrong clock has put too far ahead (3): they lie at the far end. Succeeds with whether it did. */
+const farOnes = Effect.fnUntraced(function*(
   server: Server,
   state: TransactionState,
-  begin: Uint8Array,
-  end: Uint8Array,
   problems: Array<string>
-): Effect.Effect<void> =>
-  Effect.flatMap(state.getRange(begin, end, { limit: FAR_ROWS, reverse: true, snapshot: true }), (found) =>
-    Effect.forEach(Rows.assemble(server.keys, found.toReversed(), true), ({ timer }, index) => {
-      const ticks = timer?.recurrence && ticksOf(timer.recurrence)
-      if (timer === undefined || ticks === undefined || !isBeyondReach(ticks, timer.due, state.timeMillis)) {
-        return Effect.void
-      }
-      const next = ticks.next(state.timeMillis)
-      if (next === undefined) return Effect.void
-      return Effect.flatMap(state.get(Rows.idKey(server.keys, timer.id)), (bytes) => {
-        if (!Tuple.equalsBytes(Rows.decodeHeld(bytes)?.mark ?? new Uint8Array(0), timer.mark)) return Effect.void
-        Rows.clear(state, server.keys, timer)
-        problems.push(`the timer "${timer.id}" was set by a clock that was wrong, it begins anew`)
-        return again(state, server.keys, timer, next, SENT_LIMIT + index)
-      })
-    }, { discard: true }))
+): Effect.fn.Return<boolean> {
+  const { keys } = server
+  const { begin, end } = Tuple.range([], keys.timers)
+  const found = yield* state.getRange(begin, end, { limit: FAR_ROWS, reverse: true, snapshot: true })
+  let isOther = false
+  for (const [index, { timer }] of Rows.assemble(keys, found.toReversed(), true).entries()) {
+    const ticks = timer?.recurrence && ticksOf(timer.recurrence)
+    if (timer === undefined || ticks === undefined || !isBeyondReach(ticks, timer.due, state.timeMillis)) continue
+    const next = ticks.next(state.timeMillis)
+    const held = Rows.decodeHeld(yield* state.get(Rows.idKey(keys, timer.id)))
+    if (next === undefined || held === undefined || !Tuple.equalsBytes(held.mark, timer.mark)) continue
+    Rows.clear(state, keys, timer)
+    yield* again(state, keys, timer, next, SENT_LIMIT + index)
+    problems.push(`the timer "${timer.id}" was set by a clock that was wrong, it begins anew`)
+    isOther = true
+  }
+  return isOther
+})
 
 /** Moves the wake-up of a hosted server to its first timer. */
 const wake = (state: TransactionState, keys: ServerKeys, dueMillis: number): Effect.Effect<void> =>
@@ -172,7 +192,7 @@ export const counts = (
   const key = Rows.idKey(keys, id)
   return Effect.map(state.get(key), (bytes) => {
     const held = Rows.decodeHeld(bytes)
-    if (held === undefined || Keys.toText(held.mark) !== Keys.toText(mark)) return false
+    if (held === undefined || !Tuple.equalsBytes(held.mark, mark)) return false
     if (held.place === undefined) state.clear(key)
     return true
   })

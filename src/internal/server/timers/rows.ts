@@ -109,7 +109,7 @@ export const assemble = (keys: ServerKeys, rows: ReadonlyArray<KeyValue>, isEnd:
   for (let at = 0; at < rows.length;) {
     const place = placeOfKey(keys, rows[at]!.key)
     let end = at + 1
-    if (place !== undefined) while (end < rows.length && isOf(place, placeOfKey(keys, rows[end]!.key))) end++
+    if (place !== undefined) { while (end < rows.length && isOf(place, placeOfKey(keys, rows[end]!.key))) end++ }
     if (end === rows.length && !isEnd && at > 0) break
     const own = rows.slice(at, end)
     found.push({

@@ -125,7 +125,11 @@ const PAGE_ROWS = 500
 export const page = (
   keys: ServerKeys,
   from: Uint8Array | undefined
-): Effect.Effect<{ readonly rows: ReadonlyArray<Rows.Row>; readonly next: Uint8Array | undefined }, never, Transaction> =>
+): Effect.Effect<
+  { readonly rows: ReadonlyArray<Rows.Row>; readonly next: Uint8Array | undefined },
+  never,
+  Transaction
+> =>
   Effect.flatMap(Transaction, (state) => {
     const { begin, end } = Tuple.range([], keys.timers)
     return Effect.map(state.getRange(from ?? begin, end, { limit: PAGE_ROWS, snapshot: true }), (found) => {
