@@ -5,6 +5,7 @@
 import * as fs from "node:fs"
 import * as path from "node:path"
 import * as BackendError from "../../BackendError.ts"
+import { messageOfThrown } from "../data/thrown.ts"
 import { versionFileOf } from "./versionFile.ts"
 
 const SQLITE_ERROR = 1
@@ -27,10 +28,10 @@ export const wrap = (reason: BackendError.Reason) => new BackendError.BackendErr
 /** What an error of SQLite or of the file system means. */
 export const toBackendError = (filename: string, cause: unknown): BackendError.BackendError => {
   if (BackendError.isBackendError(cause)) return cause
-  const { code, errcode, message } = cause as { readonly code?: string; readonly errcode?: number; message?: string }
+  const { code, errcode } = Object(cause) as { readonly code?: string; readonly errcode?: number }
   const primary = errcode === undefined ? undefined : errcode & 0xff
   const fields = (text: string) => ({
-    message: `${filename}: ${text} (${message ?? String(cause)})`,
+    message: `${filename}: ${text} (${messageOfThrown(cause)})`,
     cause,
     ...(primary === undefined ? code === undefined ? {} : { code } : { code: primary })
   })

@@ -1,9 +1,10 @@
 /** Jobs that are added by the clock. */
 import { assert } from "@effect/vitest"
-import { Cron, Effect, Logger, Option } from "effect"
+import { Cause, Cron, Effect, Logger, Option } from "effect"
 import { Jobs, Tenant } from "effect-dgen"
 import { TestClock } from "effect/testing"
-import { acceptNow, allKeys, Data, data, elsewhere, type Harness, opened, pass } from "./support.ts"
+import { hostileValues } from "../../support/hostileValues.ts"
+import { acceptNow, allKeys, Data, data, elsewhere, type Harness, opened, pass, settle } from "./support.ts"
 
 const { transact } = Tenant
 const Work = Jobs.make("work", { data: Data })
@@ -92,6 +93,33 @@ export const jobsCron = ({ timed }: Harness) => {
         })
       ))
       assert.deepStrictEqual(yield* transact(Work.counts), { pending: 0, running: 0, finished: 7, dead: 0 })
+    })
+  )
+
+  timed(
+    "a schedule whose data cannot be made says so, whatever was thrown, and goes on with the next tick",
+    START,
+    Effect.gen(function*() {
+      for (const kind of Object.keys(hostileValues).filter((_, index) => index % 6 === 0)) {
+        const lines: Array<string> = []
+        let isBroken = true
+        const close = yield* started({
+          cron: "* * * * *",
+          data: (tick) => {
+            if (isBroken) throw hostileValues[kind]!()
+            return data(tick)
+          }
+        }).pipe(Effect.provide(Logger.layer([
+          Logger.make(({ cause, message }) => void lines.push(`${message} ${Cause.pretty(cause)}`))
+        ])))
+        yield* TestClock.adjust(MINUTE)
+        yield* Effect.repeat(settle, { until: () => lines.some((line) => line.includes("its data could not be had")) })
+        assert.isUndefined(yield* acceptNow(Work), kind)
+        isBroken = false
+        yield* TestClock.adjust(MINUTE)
+        assert.strictEqual((yield* nextTick) % MINUTE, 0, kind)
+        yield* close
+      }
     })
   )
 

@@ -7,6 +7,7 @@ import { deadLettersSuite } from "./deadLetters.ts"
 import { excessSuite } from "./excess.ts"
 import { failuresSuite } from "./failures.ts"
 import { hostileSuite } from "./hostile.ts"
+import { hostileErrorsSuite } from "./hostileErrors.ts"
 import { lifeSuite } from "./life.ts"
 import { lockBoundsSuite } from "./lockBounds.ts"
 import { lockCrashesSuite } from "./lockCrashes.ts"
@@ -21,6 +22,7 @@ import { stateSuite } from "./state.ts"
 import { storesSuite } from "./stores.ts"
 import type { Store } from "./support.ts"
 import { takeBackSuite } from "./takeBack.ts"
+import { throwingObserversSuite } from "./throwingObservers.ts"
 import { turnsSuite } from "./turns.ts"
 import { versionsSuite } from "./versions.ts"
 
@@ -43,6 +45,8 @@ export const allServer = (name: string, backend: Store): void => {
   takeBackSuite(name, backend)
   changesSuite(name, backend)
   hostileSuite(name, backend)
+  hostileErrorsSuite(name, backend)
+  throwingObserversSuite(name, backend)
   storesSuite(name, backend)
   queueSuite(name, backend)
   turnsSuite(name, backend)

@@ -12,15 +12,6 @@ export const render = (element: unknown): string => {
   return String(element)
 }
 
-/** The text of an error; one whose reading throws must not take its job along. */
-export const textOf = (read: () => string): string => {
-  try {
-    return String(read())
-  } catch {
-    return "an error that cannot be shown: reading it throws"
-  }
-}
-
 const job = { type: Schema.Unknown, id: Schema.Unknown }
 
 const named = (error: { readonly type: unknown; readonly id: unknown }): string =>

@@ -26,7 +26,9 @@ import * as Result from "effect/Result"
 import type { Tenant } from "../../../Tenant.ts"
 import { Transaction } from "../../../Transaction.ts"
 import { isBeyondReach, latestTick, startOfLatest, ticksBetween } from "../../schedules/ticks.ts"
+import { logError, logWarning } from "../../transactions/logging.ts"
 import { transact } from "../../transactions/loop.ts"
+import { keepRunning } from "../../transactions/unforeseen.ts"
 import { type Hub, hubOf } from "../background/hub.ts"
 import { Bell, type Seen } from "../background/sharedWatch.ts"
 import { type InvalidOption, render } from "../definition/errors.ts"
@@ -216,8 +218,7 @@ const runCron = (hub: Hub, model: Model, plan: Plan): Effect.Effect<never> => {
   const bell = bellOf(hub)
   const named = `jobs of type ${render(model.type)}: the schedule ${render(plan.name)}`
   let memory: Memory = { handledMillis: undefined, isCatchingUp: false }
-  const told = ({ cause, isError, text }: Note) =>
-    (isError === true ? Effect.logError : Effect.logWarning)(`${named} ${text}`, ...cause === undefined ? [] : [cause])
+  const told = ({ cause, isError, text }: Note) => (isError === true ? logError : logWarning)(`${named} ${text}`, cause)
   const step = Effect.suspend(() => {
     const see = bell.see()
     const body = Effect.flatMap(Transaction, (state) =>
@@ -236,7 +237,7 @@ const runCron = (hub: Hub, model: Model, plan: Plan): Effect.Effect<never> => {
   return Effect.forever(
     Effect.catchCause(
       turned,
-      (cause) => Effect.andThen(Effect.logError(`${named} failed, trying again`, cause), Effect.sleep(PAUSE_MILLIS))
+      (cause) => Effect.andThen(logError(`${named} failed, trying again`, cause), Effect.sleep(PAUSE_MILLIS))
     )
   )
 }
@@ -250,5 +251,7 @@ export const cronLayer = (
     const hub = yield* hubOf(model)
     const options = yield* optionsOf(model, input)
     const plan = yield* Effect.fromResult(planOf(model, name, options))
-    yield* Effect.forkScoped(Effect.interruptible(runCron(hub, model, plan)))
+    yield* Effect.forkScoped(Effect.interruptible(
+      keepRunning("jobs", `jobs of type ${render(model.type)}: the schedule ${render(name)}`, runCron(hub, model, plan))
+    ))
   }))

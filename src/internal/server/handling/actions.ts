@@ -6,12 +6,14 @@
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import { logError, logWarning } from "../../transactions/logging.ts"
 import { traced } from "../../transactions/tracing.ts"
 import { ActionTimeout } from "../definition/errors.ts"
 import type { ActionRequest } from "../definition/model.ts"
 import { isHalt } from "../definition/outcome.ts"
+import { identityOf } from "../kept/layout.ts"
 import { type Ran, runOutside } from "./outside.ts"
-import { nameOf, type Server } from "./server.ts"
+import type { Server } from "./server.ts"
 
 /** The first warning of what holds up its server; each one after it comes twice as long after the one before. */
 const SLOW_MILLIS = 30_000
@@ -23,8 +25,8 @@ const warnings = (server: Server, what: string): Effect.Effect<never> => {
   const after = (pauseMillis: number, ranMillis: number): Effect.Effect<never> =>
     Effect.flatMap(Effect.sleep(pauseMillis), () =>
       Effect.andThen(
-        Effect.logWarning(
-          `${nameOf(server)}: ${what} has run for ${Math.round(ranMillis / 1_000)} s, and what comes after it waits`
+        logWarning(
+          `${server.name}: ${what} has run for ${Math.round(ranMillis / 1_000)} s, and what comes after it waits`
         ),
         Effect.suspend(() => {
           const next = Math.min(SLOW_PAUSE_LIMIT_MILLIS, pauseMillis * 2)
@@ -48,7 +50,7 @@ export const runAfterCommit = <A>(
 const endOf = <A>(server: Server, what: string, { cut, exit }: Ran<A, never>): Exit.Exit<A> => {
   if (cut === "limit") {
     const timeoutMillis = server.options.actionTimeoutMillis
-    return Exit.die(new ActionTimeout({ server: server.definition.name, what, timeoutMillis }))
+    return Exit.die(new ActionTimeout({ ...identityOf(server), what, timeoutMillis }))
   }
   if (exit !== undefined && !(cut !== undefined && Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause))) {
     return exit
@@ -82,7 +84,7 @@ const runMessage = Effect.fnUntraced(function*(
       Effect.suspend(() => handler(request.payload, state))
     )
     if (Exit.isFailure(exit)) {
-      yield* Effect.logError(`action ${request.tag} of ${server.definition.name} crashed`, exit.cause)
+      yield* logError(`${server.name}: the action "${request.tag}" crashed`, exit.cause)
       return
     }
     if (isHalt(exit.value)) return

@@ -17,9 +17,11 @@ import * as Tracer from "effect/Tracer"
 import type { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
 import { checkerOf, codecOf } from "../../data/codec.ts"
-import { show } from "../../data/show.ts"
+import { reading, show } from "../../data/show.ts"
+import { messageOfThrown } from "../../data/thrown.ts"
 import type { Trace } from "../../data/trace.ts"
 import type { Caller, Envelope } from "../../queue/envelope.ts"
+import { INSTANCE_BYTES } from "../../tenant/limits.ts"
 import { traced } from "../../transactions/tracing.ts"
 import { CallbackTooLong } from "../definition/errors.ts"
 import type {
@@ -40,17 +42,32 @@ import type { Server } from "./server.ts"
 /** A message whose handling must not commit (2). */
 export class Crash {
   readonly _tag = "Crash"
-  readonly messageTag: string
+  /** The names of the messages that it was about: several, when only the state that they came to cannot be kept. */
+  readonly tags: ReadonlyArray<string>
   readonly cause: Cause.Cause<unknown>
   readonly logs: HeldLogs
   /** The message's place in its batch, when it is known which one it was. */
   readonly index: number | undefined
-  constructor(messageTag: string, cause: Cause.Cause<unknown>, logs: HeldLogs, index: number | undefined) {
-    this.messageTag = messageTag
+  constructor(tags: ReadonlyArray<string>, cause: Cause.Cause<unknown>, logs: HeldLogs, index: number | undefined) {
+    this.tags = tags
     this.cause = cause
     this.logs = logs
     this.index = index
   }
+
+  /** What crashed, for people to read. */
+  get what(): string {
+    return `handling ${namesOf(this.tags)}`
+  }
+}
+
+/** A line of the log names so many messages. */
+const NAMES_LIMIT = 5
+
+const namesOf = (tags: ReadonlyArray<string>): string => {
+  if (tags.length === 0) return "a message that cannot be read"
+  const some = tags.slice(0, NAMES_LIMIT).map((tag) => `"${tag}"`).join(", ")
+  return tags.length > NAMES_LIMIT ? `${some} and ${tags.length - NAMES_LIMIT} more` : some
 }
 
 /** What handling a message came to. */
@@ -79,15 +96,20 @@ export interface Incoming {
   readonly timer: { readonly id: string; readonly due: number } | undefined
 }
 
-/** What a handler sees of a caller. */
-const fromOf = (server: string, tuid: Tuple.Tuple, tag: string, caller: Caller | undefined): From | undefined =>
-  caller === undefined
-    ? undefined
-    : { server, tag, tuid, process: caller.instance, id: caller.id, millis: caller.millis }
+/** The caller of a call whose message names none. */
+const NOBODY: Caller = { instance: new Uint8Array(INSTANCE_BYTES), id: 0, millis: 0 }
+
+/** What a handler sees of a caller: calls have one, and nothing else has. */
+const fromOf = (
+  server: string,
+  tuid: Tuple.Tuple,
+  { kind, tag }: Message,
+  { id, instance, millis }: Caller
+): From | undefined => kind === "call" ? { server, tag, tuid, process: instance, id, millis } : undefined
 
 /** What a handler gets besides payload and state. */
 export const contextOf = (server: Server, input: Incoming): HandlerContext => ({
-  from: fromOf(server.definition.name, server.tuid, input.message.tag, input.caller),
+  from: fromOf(server.definition.name, server.tuid, input.message, input.caller ?? NOBODY),
   attempt: input.attempt,
   id: input.id,
   tuid: server.tuid,
@@ -96,7 +118,8 @@ export const contextOf = (server: Server, input: Incoming): HandlerContext => ({
 
 /** Why a message cannot be handled. */
 export interface Unread {
-  readonly tag: string
+  /** `undefined` where not even its name can be read. */
+  readonly tag: string | undefined
   readonly problem: string
   /** Whether another version may be able to. */
   readonly isForeign: boolean
@@ -181,7 +204,7 @@ export const settle = (
     onFailure: (cause) => {
       const failure = cause.reasons.find((reason) => reason._tag === "Fail")
       if (failure === undefined || message.kind !== "call") {
-        return Effect.fail(new Crash(message.tag, cause, logs, isOfOthers(cause) ? undefined : index))
+        return Effect.fail(new Crash([message.tag], cause, logs, isOfOthers(cause) ? undefined : index))
       }
       takeBack()
       return Effect.succeed({ ...nothing(state), answer: Exit.fail(failure.error) })
@@ -190,17 +213,19 @@ export const settle = (
       const problem = problemOf(server, message, outcome)
       return problem === undefined
         ? Effect.succeed(handledOf(outcome))
-        : Effect.fail(new Crash(message.tag, Cause.die(new TypeError(problem)), logs, index))
+        : Effect.fail(new Crash([message.tag], Cause.die(new TypeError(problem)), logs, index))
     }
   })
 }
 
 /** Whether a callback met the end of its transaction's time, and others of its batch had spent most of that. */
 const isOfOthers = (cause: Cause.Cause<unknown>): boolean =>
-  cause.reasons.some((reason) =>
-    reason._tag === "Die" && reason.defect instanceof CallbackTooLong &&
-    reason.defect.ranMillis < reason.defect.limitMillis / 2
-  )
+  cause.reasons.some((reason) => {
+    const defect = reason._tag === "Die" ? reason.defect : undefined
+    // a program can die of what throws when it is looked at
+    return reading(() => defect instanceof CallbackTooLong, false) &&
+      (defect as CallbackTooLong).ranMillis < (defect as CallbackTooLong).limitMillis / 2
+  })
 
 /** A run of a callback, in a span under the one that the message was sent in, and with the time that it took. */
 const observed = <A, E>(server: Server, input: Incoming, run: Effect.Effect<A, E>): Effect.Effect<A, E> => {
@@ -285,7 +310,7 @@ const looking = (name: string, problem: () => string | undefined): string | unde
   try {
     return problem()
   } catch (cause) {
-    return `${name} returned what cannot be read: ${show(cause)}`
+    return `${name} returned what cannot be read: ${messageOfThrown(cause)}`
   }
 }
 

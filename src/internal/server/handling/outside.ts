@@ -16,7 +16,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
-import { RunsIn, type Within } from "../sending/within.ts"
+import { runningIn, RunsIn, type Within } from "../sending/within.ts"
 import type { Server } from "./server.ts"
 
 /** An interrupted run has so long for its finalizers before it is left behind. */
@@ -63,7 +63,7 @@ export const runOutside = Effect.fnUntraced(function*<A, E>(
 ): Effect.fn.Return<Ran<A, E>> {
   const around = yield* RunsIn
   const within: Within = { place: server, holdsQueue: holdsQueue || around?.holdsQueue === true, isOver: false }
-  const fiber = yield* Effect.forkDetach(Effect.provideService(run, RunsIn, within), { startImmediately: true })
+  const fiber = yield* Effect.forkDetach(runningIn(within, run), { startImmediately: true })
   const exit = fiber.pollUnsafe()
   if (exit !== undefined) {
     within.isOver = true

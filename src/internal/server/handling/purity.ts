@@ -25,8 +25,11 @@ import * as Scheduler from "effect/Scheduler"
 import * as Tracer from "effect/Tracer"
 import { TRANSACTION_LIMIT_MILLIS } from "../../../Backend.ts"
 import { Transaction } from "../../../Transaction.ts"
+import { writeLine } from "../../transactions/logging.ts"
 import type { TransactionState } from "../../transactions/state.ts"
+import { guardedTracer } from "../../transactions/tracing.ts"
 import { CallbackTooLong, ImpureCallback } from "../definition/errors.ts"
+import { type Addressed, identityOf } from "../kept/layout.ts"
 
 /** Log lines of callbacks, kept until their fate is known (3). */
 export class HeldLogs {
@@ -44,7 +47,7 @@ export class HeldLogs {
   /** Writes the lines, once. */
   release(): void {
     for (const line of this.#lines.splice(0)) {
-      for (const logger of this.#loggers) logger.log(line)
+      for (const logger of this.#loggers) writeLine(logger, line)
     }
   }
 }
@@ -176,7 +179,7 @@ class CountingScheduler implements Scheduler.Scheduler {
 export class PureRunner {
   readonly #state: TransactionState
   readonly #scheduler: CountingScheduler
-  readonly #server: string
+  readonly #server: Addressed
   readonly #logs: HeldLogs
   readonly #outer: Context.Context<never>
   readonly #clock: Clock.Clock
@@ -186,7 +189,7 @@ export class PureRunner {
   #context: Context.Context<Transaction> | undefined
   #tag = ""
 
-  private constructor(server: string, state: TransactionState, logs: HeldLogs, outer: Context.Context<never>) {
+  private constructor(server: Addressed, state: TransactionState, logs: HeldLogs, outer: Context.Context<never>) {
     this.#server = server
     this.#state = state
     this.#logs = logs
@@ -196,7 +199,7 @@ export class PureRunner {
   }
 
   /** A runner for the current try. */
-  static make(server: string, state: TransactionState, logs: HeldLogs): Effect.Effect<PureRunner> {
+  static make(server: Addressed, state: TransactionState, logs: HeldLogs): Effect.Effect<PureRunner> {
     return Effect.withFiber((fiber) => Effect.succeed(new PureRunner(server, state, logs, fiber.context)))
   }
 
@@ -231,7 +234,7 @@ export class PureRunner {
       [Logger.CurrentLoggers.key, new Set([this.#logs.logger])],
       [References.MinimumLogLevel.key, Context.get(outer, References.MinimumLogLevel)],
       [References.CurrentLogAnnotations.key, Context.get(outer, References.CurrentLogAnnotations)],
-      [Tracer.Tracer.key, Context.get(outer, Tracer.Tracer)]
+      [Tracer.Tracer.key, guardedTracer(Context.get(outer, Tracer.Tracer))]
     ])
     return Context.makeUnsafe(services)
   }
@@ -244,7 +247,7 @@ export class PureRunner {
   #tooLong(): CallbackTooLong | undefined {
     const now = this.#nowMillis()
     return now - (this.#begunMillis ??= now) < CALLBACK_LIMIT_MILLIS ? undefined : new CallbackTooLong({
-      server: this.#server,
+      ...identityOf(this.#server),
       tag: this.#tag,
       ranMillis: now - this.#callbackMillis,
       limitMillis: TRANSACTION_LIMIT_MILLIS
@@ -252,7 +255,7 @@ export class PureRunner {
   }
 
   #impure(): ImpureCallback {
-    return new ImpureCallback({ server: this.#server, tag: this.#tag })
+    return new ImpureCallback({ ...identityOf(this.#server), tag: this.#tag })
   }
 
   #await<A, E>(fiber: Fiber.Fiber<A, E>): Effect.Effect<A, E> {

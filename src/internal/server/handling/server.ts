@@ -22,11 +22,13 @@ import type { Tenant } from "../../../Tenant.ts"
 import type { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
 import * as Keys from "../../data/keys.ts"
+import { messageOfThrown } from "../../data/thrown.ts"
+import { logError } from "../../transactions/logging.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { ServerKilled, ServerStopped } from "../definition/errors.ts"
 import type { Behaviour, Definition, Effects, Options } from "../definition/model.ts"
 import * as Heads from "../kept/head.ts"
-import { type ServerKeys, textOfTuid } from "../kept/layout.ts"
+import { identityOf, type ServerKeys, textOfTuid } from "../kept/layout.ts"
 import { headOf, readState, writeHead, writeName } from "../kept/state.ts"
 import { metricsOf, type ServerMetrics } from "./metrics.ts"
 import type { PureRunner } from "./purity.ts"
@@ -36,6 +38,8 @@ type Stored = StateCodec.Stored<unknown>
 /** What the parts of a running server share. */
 export interface Server {
   readonly definition: Definition
+  /** Its definition's name and its tuid, for people to read. */
+  readonly name: string
   readonly behaviour: Behaviour
   readonly effects: Effects
   readonly options: Options
@@ -91,18 +95,15 @@ class InFlight {
   }
 }
 
-/** A server's name and tuid, for log lines. */
-export const nameOf = ({ definition, tuid }: Pick<Server, "definition" | "tuid">): string =>
-  `${definition.name} ${textOfTuid(tuid)}`
-
 /** A server from its parts. */
 export const make = (
   parts: Omit<
     Server,
-    "codec" | "inFlight" | "inline" | "metrics" | "ended" | "expired" | "isClosing" | "cache" | "wakeIdle"
+    "name" | "codec" | "inFlight" | "inline" | "metrics" | "ended" | "expired" | "isClosing" | "cache" | "wakeIdle"
   >
 ): Server => ({
   ...parts,
+  name: `${parts.definition.name} ${textOfTuid(parts.tuid)}`,
   codec: StateCodec.make(parts.definition.state),
   inFlight: new InFlight(),
   inline: Semaphore.makeUnsafe(1),
@@ -127,8 +128,8 @@ export const gone = (server: Server): void => end(server, { reason: "the server 
 /** Stops a server's handle whose state cannot be read: no message is to blame (rule R16). */
 export const stopUnreadable = (server: Server, { error }: Unreadable): Effect.Effect<void> =>
   Effect.andThen(
-    Effect.logError(`${server.definition.name}: stops, because its state cannot be read`, error),
-    Effect.sync(() => stop(server, error.message))
+    logError(`${server.name}: stops, because its state cannot be read`, error),
+    Effect.sync(() => stop(server, messageOfThrown(error)))
   )
 
 /** Whether a server's handle has ended. */
@@ -137,8 +138,8 @@ export const isEnded = (server: Server): boolean => Deferred.isDoneUnsafe(server
 /** The error of whoever meets the end of a handle. */
 export const endError = (server: Server, end: End): ServerStopped | ServerKilled =>
   end.killed
-    ? new ServerKilled({ server: server.definition.name })
-    : new ServerStopped({ server: server.definition.name, reason: end.reason })
+    ? new ServerKilled(identityOf(server))
+    : new ServerStopped({ ...identityOf(server), reason: end.reason })
 
 /** The state of a server, which stops it when it cannot be read. */
 export class Unreadable {

@@ -31,12 +31,15 @@ import { Transaction } from "../../../Transaction.ts"
 import * as Tuple from "../../../Tuple.ts"
 import * as Keys from "../../data/keys.ts"
 import type { LocalHost } from "../../tenant/hosts.ts"
+import { guarded } from "../../transactions/lending.ts"
+import { logError, logWarning } from "../../transactions/logging.ts"
+import { keepRunning, report } from "../../transactions/unforeseen.ts"
 import type { Behaviour, Effects, HostOptions } from "../definition/model.ts"
 import type { Crash } from "../handling/handlers.ts"
 import { endsWithin } from "../handling/outside.ts"
 import { isEnded, make, type Server, stop, Unreadable } from "../handling/server.ts"
 import { giveWork, IndexKeys, Place, tuidOfKey } from "../kept/indexes.ts"
-import { ServerKeys } from "../kept/layout.ts"
+import { ServerKeys, textOfTuid } from "../kept/layout.ts"
 import type { Batch, Pace } from "../running/batch.ts"
 import { close } from "../running/closing.ts"
 import { cancelWatches, defaultRestart, failed, paceOf, turn } from "../running/consumer.ts"
@@ -54,6 +57,9 @@ const CLOCK_LOOK_MILLIS = 60_000
 
 /** A server whose state cannot be read is looked at again after so long, and twice as long each time. */
 const UNREADABLE_FIRST_MILLIS = 1_000
+
+/** A server whose turn ended as nobody foresaw is taken up again after so long. */
+const UNFORESEEN_PAUSE_MILLIS = 1_000
 
 type Status = "lined" | "working" | "aside" | "resting"
 
@@ -123,7 +129,7 @@ export class Host implements LocalHost {
 
   constructor(parts: Parts) {
     const { behaviour, tenant } = parts
-    this.#parts = parts
+    this.#parts = { ...parts, context: guarded(parts.context) }
     this.#name = behaviour.definition.name
     this.#life = Life.of(tenant)
     this.#indexes = new IndexKeys(tenant.prefix, this.#name)
@@ -222,7 +228,11 @@ export class Host implements LocalHost {
       this.#working++
       this.#run(
         Effect.ensuring(
-          this.#work(known),
+          Effect.catchCause(this.#work(known), (cause) =>
+            Effect.andThen(
+              Effect.sync(() => this.#setAside(known, UNFORESEEN_PAUSE_MILLIS)),
+              report("hosts", `${this.#name} ${textOfTuid(known.tuid)}: its turn ended unexpectedly`, cause)
+            )),
           Effect.sync(() => {
             this.#working--
             this.#pump()
@@ -238,7 +248,7 @@ export class Host implements LocalHost {
     this.#busy++
     this.#idle.closeUnsafe()
     const run = Effect.ensuring(
-      Effect.catchCause(effect, (cause) => Effect.logError(`${this.#name}: a host met what nobody foresaw`, cause)),
+      Effect.catchCause(effect, (cause) => report("hosts", `${this.#name}: a host met what nobody foresaw`, cause)),
       Effect.sync(() => {
         if (--this.#busy === 0) this.#idle.openUnsafe()
       })
@@ -317,7 +327,7 @@ export class Host implements LocalHost {
       const pause = resident.unreadableMillis
       resident.unreadableMillis = Math.min(CLOCK_LOOK_MILLIS, pause * 2)
       return Effect.andThen(
-        Effect.logError(`${this.#name}: its state cannot be read, it is tried again`, error.error),
+        logError(`${resident.server.name}: its state cannot be read, it is tried again`, error.error),
         Effect.sync(() => this.#setAside(known, pause))
       )
     }
@@ -346,7 +356,10 @@ export class Host implements LocalHost {
       this.#locked++
       this.#run(
         Effect.ensuring(
-          Effect.asVoid(Effect.exit(counted(server, false, runLocked(server, acquired)))),
+          Effect.catchCause(
+            Effect.asVoid(counted(server, false, runLocked(server, acquired))),
+            (cause) => logWarning(`${server.name}: the end of a lock could not be written`, cause)
+          ),
           Effect.sync(() => {
             known.holds--
             this.#locked--
@@ -479,8 +492,8 @@ export class Host implements LocalHost {
     return Effect.gen({ self: this }, function*() {
       yield* this.#life.join(this.#name, () => this.#shareChanged())
       yield* Effect.addFinalizer(() => this.#close)
-      yield* Effect.forkScoped(this.#bells.listen)
-      yield* Effect.forkScoped(this.#sweep)
+      yield* Effect.forkScoped(keepRunning("hosts", `${this.#name}: the host's bells`, this.#bells.listen))
+      yield* Effect.forkScoped(keepRunning("hosts", `${this.#name}: the host's sweep`, this.#sweep))
     })
   }
 

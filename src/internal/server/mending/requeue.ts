@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Tuple from "../../../Tuple.ts"
 import * as Keys from "../../data/keys.ts"
+import { printable } from "../../data/text.ts"
 import * as DeadLetters from "../../queue/deadLetters.ts"
 import * as Envelopes from "../../queue/envelope.ts"
 import * as Queue from "../../queue/queue.ts"
@@ -73,7 +74,7 @@ export const requeue = (
       return Effect.undefined
     }
     const id = Result.getOrUndefined(Envelopes.decode(message))?.id ?? Buffer.from(token).toString("hex")
-    const died = { id, message, attempts, cause: cause.slice(0, DeadLetters.CAUSE_LIMIT_CHARS) }
+    const died = { id, message, attempts, cause: printable(cause) }
     return Effect.as(bury(state, keys, died), died)
   })
 }

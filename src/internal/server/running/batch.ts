@@ -228,7 +228,7 @@ const runItems = Effect.fnUntraced(function*(
   seen: number
 ): Effect.fn.Return<Batch, Crash | Unreadable, Transaction> {
   const logs = yield* holdLogs
-  const runner = yield* PureRunner.make(server.definition.name, state, logs)
+  const runner = yield* PureRunner.make(server, state, logs)
   runsFor(state, server.definition, server.tuid)
   pace.seen = items
   pace.logs = logs
@@ -268,7 +268,7 @@ const runItems = Effect.fnUntraced(function*(
     if (index > 0) yield* yieldTurn
     const { handled, input } = yield* Effect.catchDefect(
       runItem(server, state, runner, logs, envelope, message!, index, current),
-      (defect) => Effect.fail(new Crash("message", Cause.die(defect), logs, index))
+      (defect) => Effect.fail(new Crash(tagsOf(envelope), Cause.die(defect), logs, index))
     )
     taken++
     isLeftOpen ||= input.caller !== undefined && handled.answer === undefined && !handled.stopped
@@ -284,7 +284,10 @@ const runItems = Effect.fnUntraced(function*(
   const lock = last?.handled.locks ? acquire(server, state, last.input, last.item) : undefined
   const saved = yield* Effect.mapError(
     save(server, state, loaded, current, lock && { lock }, lock !== undefined || isLeftOpen),
-    (error) => new Crash("state", Cause.die(error), logs, taken === 1 ? 0 : undefined)
+    (error) => {
+      const tags = items.slice(0, taken).flatMap((_, index) => tagsOf(envelopeOf(index)))
+      return new Crash(tags, Cause.die(error), logs, taken === 1 ? 0 : undefined)
+    }
   )
   const rests = lock === undefined && taken === seen &&
     (yield* rest(server, state, pace, items[taken - 1]))
@@ -373,6 +376,9 @@ const waitingKeys = (
   return keys
 }
 
+const tagsOf = (envelope: Result.Result<Envelopes.Envelope, string>): ReadonlyArray<string> =>
+  Result.isSuccess(envelope) ? [envelope.success.tag] : []
+
 const runItem = Effect.fnUntraced(function*(
   server: Server,
   state: TransactionState,
@@ -387,8 +393,7 @@ const runItem = Effect.fnUntraced(function*(
     record(server, server.metrics.oldestMillis, Math.max(0, state.timeMillis - envelope.success.millis))
   }
   if (Result.isFailure(message)) {
-    const { problem, tag } = message.failure
-    return yield* Effect.fail(new Crash(tag, Cause.die(new Error(problem)), logs, index))
+    return yield* Effect.fail(new Crash(tagsOf(envelope), Cause.die(new Error(message.failure.problem)), logs, index))
   }
   const input = message.success
   const handled = yield* handle(server, runner, logs, input, current, index)

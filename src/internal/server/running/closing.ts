@@ -14,8 +14,9 @@
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import { TRANSACTION_LIMIT_MILLIS } from "../../../Backend.ts"
+import { logWarning } from "../../transactions/logging.ts"
 import { endsWithin, INTERRUPT_LIMIT_MILLIS } from "../handling/outside.ts"
-import { nameOf, type Server, stop } from "../handling/server.ts"
+import { type Server, stop } from "../handling/server.ts"
 import { runsWithin } from "../sending/within.ts"
 
 /** An interruption, and a transaction after it. */
@@ -50,6 +51,6 @@ const settled = (server: Server): Effect.Effect<void> =>
       (isIdle) =>
         isIdle
           ? Effect.void
-          : Effect.logWarning(`${nameOf(server)}: a transaction had not ended when the server stopped, and goes on`)
+          : logWarning(`${server.name}: a transaction had not ended when the server stopped, and goes on`)
     )
   )

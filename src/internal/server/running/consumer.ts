@@ -12,16 +12,22 @@
  *    the handle stops and says so (rule R13).
  *    A locked handler that dies counts as one, and its message has been put back by then (`locked.ts`).
  * 4. A state that cannot be read stops the handle (rule R16), and so does a state that is gone (rule R26).
+ * 5. Nothing ends in silence: whatever else ends the consumer is logged and counted, and ends the handle.
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
 import type { BackendError } from "../../../BackendError.ts"
+import { textOfCause } from "../../data/thrown.ts"
+import * as Envelopes from "../../queue/envelope.ts"
+import { logError, logWarning } from "../../transactions/logging.ts"
 import { transact } from "../../transactions/loop.ts"
 import { traced } from "../../transactions/tracing.ts"
+import { report } from "../../transactions/unforeseen.ts"
 import { awaitWatch } from "../../transactions/watching.ts"
 import { runActions } from "../handling/actions.ts"
 import { Crash } from "../handling/handlers.ts"
@@ -115,9 +121,8 @@ const steppedBack = (server: Server, pace: Pace, { unread }: Idle): Effect.Effec
   const { met } = pace
   if (unread === undefined || met === undefined || met.told) return Effect.void
   met.told = true
-  return Effect.logWarning(
-    `${server.definition.name}: this version cannot read "${unread.tag}", and waits for one that can: ${unread.problem}`
-  )
+  const what = unread.tag === undefined ? "a message" : `"${unread.tag}"`
+  return logWarning(`${server.name}: this version cannot read ${what}, and waits for one that can: ${unread.problem}`)
 }
 
 const afterBatch = <E>(
@@ -152,7 +157,7 @@ const learn = (server: Server, pace: Pace, error: Crash | BackendError): Effect.
   }
   error.logs.release()
   const culprit = error.index === undefined ? alone : pace.seen[error.index]
-  if (culprit !== undefined) return charge(server, culprit, Cause.pretty(error.cause))
+  if (culprit !== undefined) return charge(server, culprit, textOfCause(error.cause))
   pace.limit = halved(pace)
   return Effect.void
 }
@@ -181,8 +186,16 @@ const turnAndWait = (server: Server, pace: Pace, wait: (batch: Idle) => Effect.E
     })
   )
 
+/** The consumer of a server: an end of it that nobody foresaw ends the handle, which says so (5). */
+export const consume = (server: Server): Effect.Effect<void> =>
+  Effect.catchCause(live(server), (cause) =>
+    Effect.andThen(
+      Effect.sync(() => stop(server, `its consumer ended unexpectedly: ${textOfCause(cause)}`)),
+      report("consumer", `${server.name}: the consumer ended unexpectedly, and the handle with it`, cause)
+    ))
+
 /** The consumer's life: turns, and its restarts (3). Ends when the handle ends. */
-export const consume = Effect.fnUntraced(function*(server: Server) {
+const live = Effect.fnUntraced(function*(server: Server) {
   const pace = paceOf(server)
   const restart = server.options.restart ?? defaultRestart
   const clock = yield* Clock.Clock
@@ -220,11 +233,9 @@ export const failed = (
   exit: Cause.Cause<Crash | LockedCrash | Unreadable | BackendError>
 ): Effect.Effect<void> => {
   const error = exit.reasons.find((reason) => reason._tag === "Fail")?.error as Crash | BackendError | undefined
-  const what = error instanceof Crash ? `handling "${error.messageTag}"` : "consuming"
-  const name = server.definition.name
   record(server, server.metrics.outcome("crash"), 1)
-  const told = Effect.logError(
-    `${name}: ${what} crashed, the consumer restarts`,
+  const told = logError(
+    `${server.name}: ${error === undefined ? "consuming" : whatOf(pace, error)} crashed, the consumer restarts`,
     error instanceof Crash ? error.cause : exit
   )
   if (error === undefined) return told
@@ -232,13 +243,21 @@ export const failed = (
     told,
     Effect.catch(
       Effect.uninterruptible(learn(server, pace, error)),
-      (failure) => Effect.logWarning(`${name}: a failed attempt could not be counted`, failure)
+      (failure) => logWarning(`${server.name}: a failed attempt could not be counted`, failure)
     )
   )
 }
 
+/** What was under way: the message that the store refused is named like one whose handler died. */
+const whatOf = (pace: Pace, error: Crash | BackendError): string => {
+  if (error instanceof Crash) return error.what
+  const culprit = isOfMessage(error) ? pace.seen[pace.at] : undefined
+  const envelope = culprit && Result.getOrUndefined(Envelopes.decode(culprit.message))
+  return envelope === undefined ? "consuming" : `handling "${envelope.tag}"`
+}
+
 const giveUp = (server: Server): Effect.Effect<void> =>
-  Effect.logError(`${server.definition.name}: the restart schedule has ended, the consumer stops`).pipe(
+  logError(`${server.name}: the restart schedule has ended, the consumer stops`).pipe(
     Effect.andThen(Effect.sync(() => {
       record(server, server.metrics.ended, 1)
       stop(server, "the consumer crashed and its restart schedule has ended")
@@ -255,7 +274,7 @@ const waitFor = (server: Server, { also, dueMillis, watch }: Idle): Effect.Effec
       : Effect.raceFirst(awaitWatch(server.tenant, watch, dueMillis), awaitWatch(server.tenant, also)),
     (error) =>
       Effect.andThen(
-        Effect.logWarning(`${server.definition.name}: watching the store failed, looking again`, error),
+        logWarning(`${server.name}: watching the store failed, looking again`, error),
         Effect.raceFirst(Effect.sleep(LOOK_AGAIN_MILLIS), Deferred.await(server.ended))
       )
   )

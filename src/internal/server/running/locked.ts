@@ -30,7 +30,9 @@ import type { StateError } from "../../../StateCodec.ts"
 import { Transaction } from "../../../Transaction.ts"
 import { equalsBytes } from "../../../Tuple.ts"
 import { show } from "../../data/show.ts"
+import { textOfCause } from "../../data/thrown.ts"
 import { begun, withId } from "../../queue/envelope.ts"
+import { logError, logWarning } from "../../transactions/logging.ts"
 import { transact } from "../../transactions/loop.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { traced } from "../../transactions/tracing.ts"
@@ -162,8 +164,8 @@ const sectionOf = Effect.fnUntraced(function*(server: Server, acquired: Acquired
 })
 
 const logFenced = (server: Server, acquired: Acquired, requeued: boolean) =>
-  Effect.logWarning(
-    `${server.definition.name}: the lock of "${acquired.input.message.tag}" was broken, the handler's outcome is not written ` +
+  logWarning(
+    `${server.name}: the lock of "${acquired.input.message.tag}" was broken, the handler's outcome is not written ` +
       (requeued ? "and its message has been put back" : "and its caller is told")
   )
 
@@ -235,8 +237,8 @@ const finish = (server: Server, acquired: Acquired, run: Run): Effect.Effect<Fin
     })
   const crashed = (cause: Cause.Cause<unknown>) =>
     Effect.andThen(
-      Effect.logError(
-        `${server.definition.name}: the locked handler of "${acquired.input.message.tag}" crashed, ` +
+      logError(
+        `${server.name}: the locked handler of "${acquired.input.message.tag}" crashed, ` +
           fateOf(server, acquired.lock),
         cause
       ),
@@ -344,7 +346,7 @@ const tryAgain = (
   cause: Cause.Cause<unknown>
 ) =>
   Effect.map(
-    free(server, state, head, lock, lock.attempts! + 1, Cause.pretty(cause), server.options.deadLetterThreshold),
+    free(server, state, head, lock, lock.attempts! + 1, textOfCause(cause), server.options.deadLetterThreshold),
     (died) => ({ _tag: "Done", ended: { _tag: "Crashed", cause }, died } as const)
   )
 
@@ -384,17 +386,17 @@ const outcomeOf = Effect.fnUntraced(function*(
   if (Exit.isFailure(run.exit)) {
     const failure = run.exit.cause.reasons.find((reason) => reason._tag === "Fail")
     return failure === undefined
-      ? { ...nothing(loaded.state), crashed: Cause.pretty(run.exit.cause) }
+      ? { ...nothing(loaded.state), crashed: textOfCause(run.exit.cause) }
       : { ...nothing(loaded.state), answer: Exit.fail(failure.error) }
   }
   const outcome = run.exit.value
   const logs = run.held.logs = yield* holdLogs
   const problem = problemOfLocked(server, input.message, outcome)
   if (problem !== undefined) {
-    return yield* Effect.fail(new Crash(input.message.tag, Cause.die(new TypeError(problem)), logs, undefined))
+    return yield* Effect.fail(new Crash([input.message.tag], Cause.die(new TypeError(problem)), logs, undefined))
   }
   if (outcome._tag === "Update") {
-    const runner = yield* PureRunner.make(server.definition.name, state, logs)
+    const runner = yield* PureRunner.make(server, state, logs)
     runsFor(state, server.definition, server.tuid)
     state.onCommit.push(() => logs.release())
     const callback = Effect.suspend(() => {

@@ -13,17 +13,18 @@ import { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
 import * as Counters from "../../data/counters.ts"
 import * as Keys from "../../data/keys.ts"
+import { logWarning } from "../../transactions/logging.ts"
 import { transact } from "../../transactions/loop.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { DefinitionMismatch } from "../definition/errors.ts"
 import type { Behaviour, Effects, Options } from "../definition/model.ts"
 import { holdLogs, PureRunner } from "../handling/purity.ts"
-import { make, nameOf, type Server } from "../handling/server.ts"
+import { make, type Server } from "../handling/server.ts"
 import { first, type Head } from "../kept/head.ts"
 import { ServerKeys, textOfTuid } from "../kept/layout.ts"
 import { headOf, named, readState, writeHead, writeName } from "../kept/state.ts"
 import * as Clients from "../sending/client.ts"
-import { RunsIn, type Within } from "../sending/within.ts"
+import { runningIn, type Within } from "../sending/within.ts"
 import { close } from "./closing.ts"
 import { consume } from "./consumer.ts"
 import * as Handles from "./handle.ts"
@@ -36,7 +37,7 @@ const initialise = Effect.fnUntraced(function*(behaviour: Behaviour, options: Op
   const { definition } = behaviour
   const state = yield* Transaction
   const logs = yield* holdLogs
-  const runner = yield* PureRunner.make(definition.name, state, logs)
+  const runner = yield* PureRunner.make({ definition, keys: options }, state, logs)
   const init = runner.run("init", Effect.suspend(() => behaviour.init({ tuid: options.tuid })))
   const initial = yield* Effect.tapCause(init, () => Effect.sync(() => logs.release()))
   const tuid = initial.tuid ?? options.tuid
@@ -104,7 +105,7 @@ const runConsumer = (server: Server): Effect.Effect<unknown> =>
     const within: Within = { place: server, holdsQueue: true, isOver: false }
     return Effect.forkDetach(
       Effect.ensuring(
-        Effect.provideService(consume(server), RunsIn, within),
+        runningIn(within, consume(server)),
         Effect.sync(() => server.inFlight.leave())
       )
     )
@@ -117,7 +118,7 @@ export const start = Effect.fnUntraced(function*(behaviour: Behaviour, effects: 
   yield* Clients.keysOf(definition, tenant, options.tuid)
   yield* register(behaviour, options.tuid, tenant)
   const tuid: Tuple.Tuple = yield* named(
-    definition.name,
+    { definition, keys: options },
     transact(tenant, initialise(behaviour, options, tenant))
   )
   const keys = new ServerKeys(tenant.prefix, tuid, definition)
@@ -127,10 +128,8 @@ export const start = Effect.fnUntraced(function*(behaviour: Behaviour, effects: 
   const server = make({ definition, behaviour, effects, options, tenant, tuid, keys, context, isHosted: false })
   yield* Scope.addFinalizer(scope, close(server, "the server's scope closed"))
   if (isForever(server)) {
-    yield* Effect.logWarning(
-      `${
-        nameOf(server)
-      }: has messages that lock, and no lockTimeout: if a process dies under the lock, the queue stands ` +
+    yield* logWarning(
+      `${server.name}: has messages that lock, and no lockTimeout: if a process dies under the lock, the queue stands ` +
         "still until an operator breaks it. Set lockTimeout"
     )
   }

@@ -7,9 +7,10 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type { Tenant } from "../../../Tenant.ts"
 import { equalsBytes } from "../../../Tuple.ts"
+import { guarded } from "../../transactions/lending.ts"
 import { WouldDeadlock } from "../definition/errors.ts"
 import type { Definition } from "../definition/model.ts"
-import type { ServerKeys } from "../kept/layout.ts"
+import { identityOf, type ServerKeys } from "../kept/layout.ts"
 
 /** Which server. */
 interface Place {
@@ -48,6 +49,13 @@ export const unlessWaitedFor = (
   Effect.withFiber((fiber) => {
     const within = fiber.getRef(RunsIn)
     return isOf(within, place) && within.holdsQueue
-      ? Effect.fail(new WouldDeadlock({ server: definition.name, tag }))
+      ? Effect.fail(new WouldDeadlock({ ...identityOf({ definition, keys: place.keys }), tag }))
       : Effect.void
   })
+
+/** Runs what belongs to a server within it: whatever its users' loggers and tracers throw is theirs alone. */
+export const runningIn = <A, E>(within: Within, effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+  Effect.updateContext(
+    effect,
+    (context: Context.Context<never>) => guarded(context, (services) => services.set(RunsIn.key, within))
+  )

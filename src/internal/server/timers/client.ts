@@ -37,11 +37,12 @@ export const castLaterTx = (
 ): Effect.Effect<string, unknown, Transaction> =>
   Effect.gen(function*() {
     const state = yield* Transaction
+    const who = { definition, keys: keysOf(state.prefix) }
     const [payload, options] = argumentsOf(definition, tag, args)
-    const checked = yield* Effect.fromResult(check(definition, ["cast"], operation, tag, payload))
+    const checked = yield* Effect.fromResult(check(who, ["cast"], operation, tag, payload))
     const timing = yield* Effect.fromResult(timingOf(definition.name, options))
-    const message = yield* Effect.fromResult(toBytes(definition, checked, undefined, yield* sentNow))
-    return yield* set(definition, keysOf(state.prefix), message, timing)
+    const message = yield* Effect.fromResult(toBytes(who, checked, undefined, yield* sentNow))
+    return yield* set(definition, who.keys, message, timing)
   })
 
 /** The payload and the options of a call: what takes no payload may be followed by its options at once. */

@@ -14,8 +14,9 @@ import * as Counters from "../../data/counters.ts"
 import * as Envelopes from "../../queue/envelope.ts"
 import * as Queue from "../../queue/queue.ts"
 import { isBeyondReach, latestTick, type Ticks } from "../../schedules/ticks.ts"
+import { logWarning } from "../../transactions/logging.ts"
 import type { TransactionState } from "../../transactions/state.ts"
-import { nameOf, type Server } from "../handling/server.ts"
+import type { Server } from "../handling/server.ts"
 import type { ServerKeys } from "../kept/layout.ts"
 import { ticksOf } from "./options.ts"
 import * as Rows from "./rows.ts"
@@ -60,7 +61,7 @@ export const fire = Effect.fnUntraced(function*(server: Server, state: Transacti
   const dueMillis = isOther ? yield* firstOf(state, keys) : first
   if (server.definition.hosted) yield* wake(state, keys, dueMillis)
   for (const problem of problems) {
-    yield* Effect.logWarning(`${nameOf(server)}: ${problem}`)
+    yield* logWarning(`${server.name}: ${problem}`)
   }
   return { done, dueMillis }
 })

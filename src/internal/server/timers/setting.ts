@@ -18,7 +18,7 @@ import { signalKey } from "../../transactions/watching.ts"
 import { TooManyTimers } from "../definition/errors.ts"
 import type { Definition } from "../definition/model.ts"
 import { wakeAt } from "../kept/indexes.ts"
-import type { ServerKeys } from "../kept/layout.ts"
+import { identityOf, type ServerKeys } from "../kept/layout.ts"
 import type { Timing } from "./options.ts"
 import * as Rows from "./rows.ts"
 
@@ -47,7 +47,7 @@ export const set = Effect.fnUntraced(function*(
   if (held?.place !== undefined) Rows.clear(state, keys, held.place)
   else {
     if ((yield* Queue.count(state, keys.timerCount)) >= definition.maxTimers) {
-      return yield* new TooManyTimers({ server: definition.name, limit: definition.maxTimers })
+      return yield* new TooManyTimers({ ...identityOf({ definition, keys }), limit: definition.maxTimers })
     }
     state.add(keys.timerCount, Counters.PLUS_ONE)
   }
