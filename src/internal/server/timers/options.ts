@@ -1,7 +1,7 @@
 /**
  * When a timer is due, as programs say it: checked before anything is written.
  */
-import * as Cron from "effect/Cron"
+import type * as Cron from "effect/Cron"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Option from "effect/Option"
