@@ -15,17 +15,30 @@
  *    beside the database before its commits are answered, so that a later loss of it is found (see `versionFile.ts`).
  * 5. `#known` is the file's version as of the newest commit that this process wrote or took notice of with nothing
  *    pending; only while the file has it do pending commits hold without being looked at again (2).
- * 6. `#cache` holds what the file held at the last look, and is emptied by a look or a flush that found a change by
+ * 6. `#seen` is the version that the watches know of. Each flush notes in the file what it changed, and who looks reads
+ *    what was changed since `#seen` (see `changeLog.ts`).
+ * 7. `#cache` holds what the file held at the last look, and is emptied by a look or a flush that found a change by
  *    others. It spares queries, not looks: a transaction's first read is followed by one (see `stores/optimisticStore.ts`).
  */
 import * as Effect from "effect/Effect"
 import * as fs from "node:fs"
 import { BackendError, Conflict, TransactionTooOld } from "../../BackendError.ts"
-import { type Accepted, resolve, type Row, stillHolds, type Value } from "../stores/acceptedCommit.ts"
-import { Busy, OptimisticStore } from "../stores/optimisticStore.ts"
+import {
+  type Accepted,
+  type Effects,
+  resolve,
+  type Row,
+  stillHolds,
+  together,
+  type Value
+} from "../stores/acceptedCommit.ts"
+import { changesOf } from "../stores/changes.ts"
+import { Busy, type Foreign, OptimisticStore } from "../stores/optimisticStore.ts"
 import { Signals } from "../stores/signals.ts"
+import * as ChangeLog from "./changeLog.ts"
 import { isBusy, type SqliteFile, toBackendError } from "./file.ts"
 import { ReadCache } from "./readCache.ts"
+import { Sweeping } from "./sweeping.ts"
 
 /** Longer than any flush of another process, shorter than a call's patience. */
 const LOCK_LIMIT_MILLIS = 10_000
@@ -57,11 +70,15 @@ export class SqliteStore {
   readonly signals = new Signals()
   readonly #file: SqliteFile
   readonly #cache = new ReadCache()
+  readonly #sweeping: Sweeping
   #pending: Array<Accepted> = []
   #scheduled = false
   #lockTriesSince: number | undefined
   #lockTries = 0
   #known: number
+  #seen: number
+  /** What the newest commits up to `#known` changed. */
+  #log: Buffer
   /** SQLite's own count of the changes by others, at the last look. */
   #dataVersion: number
   #watcher: fs.FSWatcher | undefined
@@ -74,7 +91,10 @@ export class SqliteStore {
   constructor(file: SqliteFile) {
     this.#file = file
     this.#dataVersion = file.dataVersion()
-    this.#known = file.version()
+    this.#known = this.#seen = file.version()
+    this.#log = file.changes()
+    this.#sweeping = new Sweeping(file)
+    this.#sweeping.tend(false)
     this.store = new OptimisticStore({
       base: {
         get: (key) => this.#get(key),
@@ -100,6 +120,7 @@ export class SqliteStore {
 
   close(): void {
     this.store.closed = true
+    this.#sweeping.stop()
     this.#stopNoticing()
     this.#file.close()
   }
@@ -129,8 +150,8 @@ export class SqliteStore {
     return rows
   }
 
-  /** The version that others brought the file to since the last look, if they did. */
-  #look(): number | undefined {
+  /** What others did to the file since the last look, if they did anything. */
+  #look(): Foreign | undefined {
     const dataVersion = this.#file.dataVersion()
     if (dataVersion === this.#dataVersion) {
       this.#cache.confirm()
@@ -141,7 +162,16 @@ export class SqliteStore {
     this.#dataVersion = dataVersion
     // with commits pending, the flush has to find out too (2)
     if (this.#pending.length === 0) this.#known = version
-    return version
+    this.#sweeping.tend(false)
+    return this.#foreign(version)
+  }
+
+  /** What others changed up to a version (6). */
+  #foreign(version: number): Foreign {
+    this.#log = this.#file.changes()
+    const changes = ChangeLog.changesBetween(this.#log, this.#seen, version)
+    this.#seen = version
+    return { version, changes }
   }
 
   // --- the flush ---
@@ -176,17 +206,30 @@ export class SqliteStore {
 
   /** Nobody else committed: all that was accepted holds (1). */
   #writeAll(commits: ReadonlyArray<Accepted>): void {
-    const writes = new Map<string, Value>()
-    for (const commit of commits) for (const [key, value] of commit.writes) writes.set(key, value)
+    const effects = together(commits)
     this.store.keepOlder()
-    for (const [key, value] of writes) this.#file.write(key, value)
-    this.#file.setVersion(this.store.version)
-    this.#file.execute("COMMIT")
-    this.#known = this.store.version
+    this.#write(effects)
+    this.#end(this.#known, this.store.version, effects)
+    this.#known = this.#seen = this.store.version
     this.#file.keepVersion(this.#known)
-    this.#cache.wrote(writes)
+    this.#cache.wrote(effects)
     this.store.applied()
     for (const commit of commits) commit.done(undefined)
+  }
+
+  #write({ clears, writes }: Effects): void {
+    for (const range of clears) this.#file.clear(range)
+    for (const [key, value] of writes) this.#file.write(key, value)
+    if (clears.length > 0) this.#sweeping.tend(true)
+  }
+
+  /** Commits what was written, and notes what that was (6). */
+  #end(since: number, version: number, effects: Effects): void {
+    const log = ChangeLog.append(this.#log, since, version, changesOf(effects.writes, effects.clears))
+    this.#file.setVersion(version)
+    this.#file.setChanges(log)
+    this.#file.execute("COMMIT")
+    this.#log = log
   }
 
   /** Others committed: what was read is read again (2). */
@@ -195,24 +238,26 @@ export class SqliteStore {
     // greater than every version that anybody was told
     let version = Math.max(fileVersion, this.store.version)
     const get = (key: string) => this.#file.get(key)
-    const rowsBetween = (begin: string, end: string) => this.#file.range(begin, end, Infinity, false)
+    const rowsBetween = (begin: string, end: string, limit = Infinity) => this.#file.range(begin, end, limit, false)
     const refused = new Set<Accepted>()
-    let wrote = false
+    const written: Array<Effects> = []
     for (const commit of commits) {
       if (!stillHolds(commit, rowsBetween)) refused.add(commit)
       else if (!commit.isReadOnly) {
-        wrote = true
         commit.version = ++version
-        for (const [key, value] of resolve(commit.request, version, get, rowsBetween)) this.#file.write(key, value)
+        const effects = resolve(commit.request, version, get, rowsBetween)
+        written.push(effects)
+        this.#write(effects)
       }
     }
-    if (wrote) this.#file.setVersion(version)
+    const { changes } = this.#foreign(fileVersion)
     const dataVersion = this.#file.dataVersion()
-    this.#file.execute(wrote ? "COMMIT" : "ROLLBACK")
+    if (written.length > 0) this.#end(fileVersion, version, together(written))
+    else this.#file.execute("ROLLBACK")
     this.#dataVersion = dataVersion
-    this.#known = wrote ? version : fileVersion
-    if (wrote) this.#file.keepVersion(version)
-    this.store.reset(version)
+    this.#known = this.#seen = written.length > 0 ? version : fileVersion
+    if (written.length > 0) this.#file.keepVersion(version)
+    this.store.reset({ version, changes })
     for (const commit of commits) commit.done(refused.has(commit) ? refusal(commit) : undefined)
   }
 
@@ -239,7 +284,7 @@ export class SqliteStore {
     try {
       if (this.#file.inTransaction) this.#file.execute("ROLLBACK")
     } finally {
-      this.store.reset(this.store.version)
+      this.store.reset({ version: this.store.version, changes: undefined })
       for (const commit of commits) commit.done(error)
     }
   }
