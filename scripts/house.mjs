@@ -33,6 +33,7 @@ const ROOMS = [
   ["internal/server/handling", "how one message is handled: a running server's parts, handlers, purity, actions"],
   ["internal/server/mending", "what puts a server in order: attempts, requeues, an operator's unlock, sweeps, kill"],
   ["internal/server/running", "what runs: the consumer and its batches, inline calls, locked handlers, the handle"],
+  ["internal/server/hosting", "hosted servers: which process works on which, and what has something to do"],
   ["internal/server", "the service of a definition: options checked, parts put together"],
   ["DgenServer.ts", "servers for users"],
   ["internal/jobs/definition", "what jobs of a type are: options, keys, errors"],

@@ -35,6 +35,10 @@ export type {
   CastTxError,
   Client,
   DeadLettersOf,
+  Hosted,
+  HostedClient,
+  HostOptions,
+  KillableClient,
   LockedOf,
   LockInfo,
   Needs,
@@ -43,7 +47,8 @@ export type {
   Running,
   ServiceClass,
   StartError,
-  Which
+  Which,
+  WhichHosted
 } from "./internal/server/definition/api.ts"
 export type { Call, Cast, HandlerContext, Info, LockedContext } from "./internal/server/definition/definition.ts"
 export {
@@ -52,6 +57,7 @@ export {
   DefinitionMismatch,
   HandlerCrashed,
   ImpureCallback,
+  IndexIncomplete,
   InvalidOption,
   InvalidPayload,
   InvalidTuid,
@@ -451,8 +457,9 @@ export const Service = <Self>() =>
   const Name extends string,
   S extends D.PureSchema,
   const M extends D.Messages,
-  const A extends D.Actions = {}
+  const A extends D.Actions = {},
+  const H extends boolean = false
 >(
   name: Name,
-  options: { readonly state: S; readonly messages: M; readonly actions?: A }
-): ServiceClass<Self, Name, S["Type"], M, A> => Services.make(Definition.model(name, options)) as any
+  options: { readonly state: S; readonly messages: M; readonly actions?: A; readonly hosted?: H }
+): ServiceClass<Self, Name, S["Type"], M, A, H> => Services.make(Definition.model(name, options)) as any

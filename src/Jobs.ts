@@ -37,6 +37,7 @@ import type {
 import type { State } from "./internal/jobs/definition/layout.ts"
 import * as Model from "./internal/jobs/definition/model.ts"
 import type { Job } from "./internal/jobs/kept/job.ts"
+import type * as Reports from "./internal/jobs/kept/reports.ts"
 import * as Settings from "./internal/jobs/kept/settings.ts"
 import * as Listing from "./internal/jobs/operations/listing.ts"
 import * as Operations from "./internal/jobs/operations/operations.ts"
@@ -44,6 +45,7 @@ import * as Cron from "./internal/jobs/schedules/cron.ts"
 import * as Subscriptions from "./internal/jobs/watching/subscriptions.ts"
 import type { Change } from "./internal/jobs/watching/waiting.ts"
 import * as Accept from "./internal/jobs/working/accept.ts"
+import * as DeadJobs from "./internal/jobs/working/deadJobs.ts"
 import * as Working from "./internal/jobs/working/layer.ts"
 import type { Tenant } from "./Tenant.ts"
 import type { Transaction } from "./Transaction.ts"
@@ -60,6 +62,7 @@ export {
   UnreadableData
 } from "./internal/jobs/definition/errors.ts"
 export type { Job } from "./internal/jobs/kept/job.ts"
+export type { DeadJob } from "./internal/jobs/kept/reports.ts"
 export {
   type Counts,
   type Listed,
@@ -289,6 +292,16 @@ export interface JobType<in out A> {
   ): Layer.Layer<never, InvalidOption, Tenant | Exclude<R, Scope.Scope>>
 
   /**
+   * Somebody who is told of each job of this type that dies: after the commit, one after the other, in the process whose
+   * transaction ended the job, which is the one that ran it, or noticed that its holder went silent. So have it wherever
+   * jobs of the type are taken or watched. What a process knows of dead jobs and has not told when it dies itself is not
+   * told: `list({ state: "dead" })` has them all.
+   */
+  deadJobLayer<R>(
+    handler: (dead: Reports.DeadJob<A>) => Effect.Effect<unknown, never, R>
+  ): Layer.Layer<never, InvalidOption, Tenant | Exclude<R, Scope.Scope>>
+
+  /**
    * Adds a job at each tick of a cron expression, with the id `[name, tick in milliseconds]`. Any number of processes
    * can run it: a tick is handled at most once.
    */
@@ -354,6 +367,7 @@ export const make = <S extends Schema.Codec<any, any, never, never>>(
     subscribe: (id) => Subscriptions.subscribe(model, id),
     changes: (id) => Subscriptions.changes(model, id),
     workerLayer: (handler, options) => Working.workerLayer(model, handler, options),
+    deadJobLayer: (handler) => DeadJobs.deadJobLayer(model, handler),
     cronLayer: (name, options) => Cron.cronLayer(model, name, options)
   }
 }

@@ -16,6 +16,7 @@ import { Backend, KEY_LIMIT_BYTES, KEY_PREFIX_ALLOWANCE_BYTES } from "./Backend.
 import { BackendError, InvalidArgument } from "./BackendError.ts"
 import { show } from "./internal/data/show.ts"
 import { Calls, CallsOf } from "./internal/tenant/calls.ts"
+import { checkFormat } from "./internal/tenant/format.ts"
 import { LocalHostsOf } from "./internal/tenant/hosts.ts"
 import { processPrefix, userPrefix } from "./internal/tenant/layout.ts"
 import { INSTANCE_BYTES } from "./internal/tenant/limits.ts"
@@ -86,7 +87,8 @@ const checkPath = (operation: string, path: ReadonlyArray<string>): Effect.Effec
 
 /**
  * The tenant of a directory path, made when it does not exist: one or more non-empty strings. Requires a `Backend`.
- * Fails with `BackendError`: `InvalidArgument` when the path cannot be used, or what the store fails with.
+ * Fails with `BackendError`: `InvalidArgument` when the path cannot be used, `NewerFormat` when a later version of this
+ * library wrote what this one cannot read, or what the store fails with.
  *
  * Layers of one path on one store share its keys; two paths share none, also where one begins with the other. When the
  * layer's scope closes, its calls that wait fail with `ServerStopped`.
@@ -123,6 +125,7 @@ export const layer = (path: ReadonlyArray<string>): Layer.Layer<Tenant, BackendE
       const prefix = yield* backend.directory.open(path)
       const instance = makeInstance(backend)
       const place = { backend, prefix, userPrefix: userPrefix(prefix), services: Context.empty() }
+      yield* checkFormat(place, path)
       const presence = yield* Presence.make(place, instance)
       const slots = backend.commitCanBeUnknown
         ? new Slots(Tuple.pack(["slot"], processPrefix(prefix, instance)), presence)

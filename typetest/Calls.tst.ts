@@ -81,6 +81,7 @@ describe("an error of a call", () => {
     expect<Exclude<DgenServer.CallError, BackendError.BackendError>>().type.toBe<
       | DgenServer.CallTimeout
       | DgenServer.DeadLettered
+      | DgenServer.DefinitionMismatch
       | DgenServer.HandlerCrashed
       | DgenServer.InvalidOption
       | DgenServer.InvalidPayload

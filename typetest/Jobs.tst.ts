@@ -57,6 +57,17 @@ describe("processing", () => {
     expect(Work.updateProgress).type.not.toBeCallableWith(job, (data: Data) => data.done)
   })
 
+  it("who is told of dead jobs gets their data, and may need services, but not fail", () => {
+    const layer = Work.deadJobLayer((dead) =>
+      Effect.gen(function*() {
+        expect(dead.data).type.toBe<Data | undefined>()
+        yield* (yield* Mailer).send
+      })
+    )
+    expect(layer).type.toBe<Layer.Layer<never, Jobs.InvalidOption, Tenant.Tenant | Mailer>>()
+    expect(Work.deadJobLayer).type.not.toBeCallableWith(() => Effect.fail("no"))
+  })
+
   it("a worker asks for the services of its handler, and its result is data or nothing", () => {
     const worker = Work.workerLayer((job) => Effect.as(Effect.flatMap(Mailer, ({ send }) => send), job.data))
     expect(worker).type.toBe<Layer.Layer<never, Jobs.InvalidOption, Tenant.Tenant | Mailer>>()

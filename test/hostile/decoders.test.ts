@@ -117,9 +117,14 @@ describe("hostile bytes", () => {
   const version = "v".repeat(22)
   const lock: Heads.Lock = { token, millis: 5, tag: "Slow", kind: "call", attempts: 0 }
   const heads: ReadonlyArray<Heads.Head> = [
-    { version, lock: undefined, fenced: [] },
-    { version, lock, fenced: [] },
-    { version, lock: { ...lock, kind: "cast", attempts: undefined }, fenced: [{ token, millis: 3, attempts: 2 }] }
+    { version, lock: undefined, fenced: [], format: 1 },
+    { version, lock, fenced: [], format: 1 },
+    {
+      version,
+      lock: { ...lock, kind: "cast", attempts: undefined },
+      fenced: [{ token, millis: 3, attempts: 2 }],
+      format: 2
+    }
   ]
   const headShapes = [[1, [token, 5, "Slow", "call", null], [[token, 3, 2]]], [1, null, [[token, 3, 2], [token, 4, 0]]]]
   const readsHead = (bytes: Uint8Array): boolean => {

@@ -36,7 +36,7 @@ const behaviour = Log.behaviour({
   }
 })
 
-const options = { tuid: ["Log"], deadLetterThreshold: 1, ...fast }
+const options = { tuid: ["Log"], deadLetterThreshold: 1, unreadableGrace: 0, ...fast }
 
 const ROUNDS = 60
 const ROWS = 25

@@ -39,6 +39,8 @@ const refusing = <A>(run: () => A): Result.Result<A, Problem> =>
 export interface Problem {
   readonly field: string
   readonly problem: string
+  /** Whether the schema's own code threw. */
+  readonly threw?: boolean
 }
 
 /** A schema's codec, compiled once. */
@@ -108,7 +110,7 @@ const problems =
     try {
       return Result.mapError(run(value), problemOf)
     } catch (cause) {
-      return Result.fail({ field: "", problem: `its schema threw: ${textOfThrown(cause)}` })
+      return Result.fail({ field: "", problem: `its schema threw: ${textOfThrown(cause)}`, threw: true })
     }
   }
 

@@ -1,5 +1,5 @@
 /**
- * A message in the queue: `[format, tag, payload, caller, trace, millis, id]` as MessagePack. Decoders refuse what they do not know
+ * A message in the queue: `[format, tag, payload, caller, trace, millis, id, server]` as MessagePack. Decoders refuse what they do not know
  * with a problem: bytes in a store can come from any version.
  */
 import * as Result from "effect/Result"
@@ -27,16 +27,19 @@ export interface Envelope {
   readonly millis: number
   /** The id that it had when it was first queued, of a message that was put back. */
   readonly id?: string | undefined
+  /** The definition that it was sent to; older senders do not say. */
+  readonly server?: string | undefined
 }
 
-const dataOf = ({ caller, id, millis, payload, tag, trace }: Envelope): ReadonlyArray<unknown> => [
+const dataOf = ({ caller, id, millis, payload, server, tag, trace }: Envelope): ReadonlyArray<unknown> => [
   FORMAT,
   tag,
   payload ?? null,
   caller === undefined ? null : [caller.instance, caller.id, caller.millis],
   trace === undefined ? null : plainTrace(trace),
   millis,
-  id ?? null
+  id ?? null,
+  server ?? null
 ]
 
 /** The bytes of a message, or what cannot be kept of its payload. */
@@ -58,13 +61,14 @@ export const withId = (bytes: Uint8Array, id: string): Uint8Array =>
 export const decode = (bytes: Uint8Array): Result.Result<Envelope, string> =>
   Result.flatMap(unpackValue(bytes), (data): Result.Result<Envelope, string> => {
     if (!Array.isArray(data) || data[0] !== FORMAT) return Result.fail("not a message of this version")
-    const [, tag, sentPayload, caller, trace, sent, named] = data as Array<unknown>
+    const [, tag, sentPayload, caller, trace, sent, named, sentTo] = data as Array<unknown>
     const payload = sentPayload ?? null
     const id = typeof named === "string" ? named : undefined
+    const server = typeof sentTo === "string" ? sentTo : undefined
     const millis = isCount(sent) ? sent : 0
     if (typeof tag !== "string") return Result.fail("a message without a name")
     if (caller === null || caller === undefined) {
-      return Result.succeed({ tag, payload, caller: undefined, trace: readTrace(trace), millis, id })
+      return Result.succeed({ tag, payload, caller: undefined, trace: readTrace(trace), millis, id, server })
     }
     if (!Array.isArray(caller)) return Result.fail("a message with an unknown caller")
     const [instance, number, called] = caller as Array<unknown>
@@ -79,8 +83,15 @@ export const decode = (bytes: Uint8Array): Result.Result<Envelope, string> =>
       caller: { instance, id: number, millis: called },
       trace: readTrace(trace),
       millis,
-      id
+      id,
+      server
     })
   })
+
+/** Whether bytes are a message as a later version writes them. */
+export const isNewer = (bytes: Uint8Array): boolean => {
+  const data = Result.getOrUndefined(unpackValue(bytes))
+  return Array.isArray(data) && isCount(data[0]) && data[0] > FORMAT
+}
 
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value)

@@ -1,8 +1,8 @@
 /**
  * The operations of a queue on the keys where it lies. `DurableQueue` is what users see of it.
  *
- * 1. An item is its message with four bytes before it: how often handling it has failed. Counting one more rewrites the
- *    first piece alone, so that the item keeps its place.
+ * 1. An item is its message with a header: how often handling it has failed, and, where a consumer could not read it, since
+ *    when. A change of it rewrites the first piece alone, so that the item keeps its place.
  * 2. Pushes touch no key that a consumer reads for conflict; counters change by atomic additions.
  * 3. Items are cleared key by key: clearing their range would drop what the same transaction pushes (rule R4).
  */
@@ -11,39 +11,65 @@ import type { Transaction } from "../../Transaction.ts"
 import * as Tuple from "../../Tuple.ts"
 import * as Counters from "../data/counters.ts"
 import * as Keys from "../data/keys.ts"
+import { isTime } from "../tenant/limits.ts"
 import type { TransactionState } from "../transactions/state.ts"
 import { lengthOf } from "../tuple/element.ts"
 import type { QueueKeys } from "./layout.ts"
 import * as Pieces from "./pieces.ts"
 
+/** The attempts; the highest bit says that the time of the first meeting follows. */
 const HEADER_BYTES = 4
 
-const ATTEMPTS_LIMIT = 0xffff_ffff
+const MET = 0x8000_0000
+
+const ATTEMPTS_LIMIT = MET - 1
+
+const MET_HEADER_BYTES = HEADER_BYTES + 8
 
 /** An item of a queue. */
 export interface Item extends Pieces.Whole {
   /** How often handling it has failed. */
   readonly attempts: number
+  /** When a consumer that cannot read it first met it, if that has happened. */
+  readonly metMillis: number | undefined
   /** The message without its header. */
   readonly message: Uint8Array
 }
 
+interface Header {
+  readonly attempts: number
+  readonly metMillis: number | undefined
+  readonly bytes: number
+}
+
+/** The header of bytes; those that nobody pushed have no room for one. */
+const headerOf = (bytes: Uint8Array): Header => {
+  if (bytes.length < HEADER_BYTES) return { attempts: 0, metMillis: undefined, bytes: 0 }
+  const first = Keys.readUint32(bytes, 0)
+  if (first < MET) return { attempts: first, metMillis: undefined, bytes: HEADER_BYTES }
+  if (bytes.length < MET_HEADER_BYTES) return { attempts: 0, metMillis: undefined, bytes: 0 }
+  const millis = new DataView(bytes.buffer, bytes.byteOffset).getFloat64(HEADER_BYTES)
+  return { attempts: first - MET, metMillis: isTime(millis) ? millis : undefined, bytes: MET_HEADER_BYTES }
+}
+
+const withHeader = (message: Uint8Array, attempts: number, metMillis: number | undefined): Uint8Array => {
+  const length = metMillis === undefined ? HEADER_BYTES : MET_HEADER_BYTES
+  const bytes = Keys.reserve(length + lengthOf(message))
+  const count = Math.min(ATTEMPTS_LIMIT, attempts)
+  Keys.writeUint32(bytes, 0, metMillis === undefined ? count : count + MET)
+  if (metMillis !== undefined) new DataView(bytes.buffer, bytes.byteOffset).setFloat64(HEADER_BYTES, metMillis)
+  bytes.set(message, length)
+  return bytes
+}
+
 const itemOf = (whole: Pieces.Whole): Item => {
-  const { bytes } = whole
-  const isItem = bytes.length >= HEADER_BYTES
-  return {
-    ...whole,
-    attempts: isItem ? Keys.readUint32(bytes, 0) : 0,
-    message: isItem ? bytes.subarray(HEADER_BYTES) : bytes
-  }
+  const { attempts, bytes, metMillis } = headerOf(whole.bytes)
+  return { ...whole, attempts, metMillis, message: bytes === 0 ? whole.bytes : whole.bytes.subarray(bytes) }
 }
 
 /** Adds a message at the end, with the attempts that it has behind it. */
 export const push = (state: TransactionState, keys: QueueKeys, message: Uint8Array, attempts = 0): void => {
-  const bytes = Keys.reserve(HEADER_BYTES + lengthOf(message))
-  Keys.writeUint32(bytes, 0, attempts)
-  bytes.set(message, HEADER_BYTES)
-  Pieces.append(state, keys.items, bytes)
+  Pieces.append(state, keys.items, withHeader(message, attempts, undefined))
   state.add(keys.push, Counters.PLUS_ONE)
 }
 
@@ -101,19 +127,27 @@ export const count = (state: TransactionState, key: Uint8Array): Effect.Effect<n
  * Counts one more failure of an item, if the store still has the item as it was seen (rule R12). Succeeds with whether
  * it did.
  */
-export const charge = (state: TransactionState, item: Item): Effect.Effect<boolean> => {
+export const charge = (state: TransactionState, item: Item): Effect.Effect<boolean> =>
+  rewrite(state, item, item.attempts + 1, item.metMillis)
+
+/** Writes into an item that a consumer which cannot read it has met it now, if the store still has it as it was seen. */
+export const meet = (state: TransactionState, item: Item): Effect.Effect<boolean> =>
+  rewrite(state, item, item.attempts, state.timeMillis)
+
+/** Gives an item another header, if the store still has it as it was seen. Succeeds with whether it has. */
+const rewrite = (
+  state: TransactionState,
+  item: Item,
+  attempts: number,
+  metMillis: number | undefined
+): Effect.Effect<boolean> => {
   const key = item.keys[0]!
   return Effect.map(state.get(key), (value) => {
     const expected = item.keys.length === 1 ? item.bytes.length : undefined
     if (value === undefined || (expected !== undefined && value.length !== expected)) return false
-    // bytes that nobody pushed have no room for a header, and must be countable too
-    const hasHeader = value.length >= HEADER_BYTES
-    if (hasHeader && Keys.readUint32(value, 0) !== item.attempts) return false
-    const message = hasHeader ? value.subarray(HEADER_BYTES) : value
-    const charged = Keys.reserve(HEADER_BYTES + message.length)
-    Keys.writeUint32(charged, 0, Math.min(ATTEMPTS_LIMIT, item.attempts + 1))
-    charged.set(message, HEADER_BYTES)
-    state.set(key, charged)
+    const seen = headerOf(value)
+    if (seen.attempts !== item.attempts || seen.metMillis !== item.metMillis) return false
+    state.set(key, withHeader(seen.bytes === 0 ? value : value.subarray(seen.bytes), attempts, metMillis))
     return true
   })
 }

@@ -9,13 +9,17 @@ import * as Schedule from "effect/Schedule"
 import type * as Tuple from "../../Tuple.ts"
 import { show } from "../data/show.ts"
 import { CALL_TIMEOUT_LIMIT_MILLIS } from "../tenant/limits.ts"
-import type { Options, Which } from "./definition/api.ts"
+import type { HostOptions, Options, Which } from "./definition/api.ts"
 import { InvalidOption, InvalidTuid } from "./definition/errors.ts"
 import type * as Model from "./definition/model.ts"
 import { problemOfTuid } from "./kept/layout.ts"
+import type { Page } from "./mending/listing.ts"
 
 /** A call waits five seconds when it does not say how long (as in Erlang). */
 const CALL_TIMEOUT_DEFAULT = Duration.seconds(5)
+
+/** Longer than a deployment takes from its first process to its last. */
+const UNREADABLE_GRACE_DEFAULT = Duration.minutes(10)
 
 /** A larger batch would not fit a transaction's five seconds. */
 export const CONSUME_K_LIMIT = 1_000
@@ -40,6 +44,12 @@ export const checkOptions = (server: string, options: Started): Effect.Effect<Mo
   if (!(lockTimeoutMillis > 0)) {
     return invalid(server, "lockTimeout", `must be a duration above zero, not ${show(lockTimeout)}`)
   }
+  const { unreadableGrace = UNREADABLE_GRACE_DEFAULT } = options
+  const unreadableGraceMillis = millisOf(unreadableGrace)
+  const isNegative = typeof unreadableGrace === "number" && !(unreadableGrace >= 0)
+  if (isNegative || Number.isNaN(unreadableGraceMillis)) {
+    return invalid(server, "unreadableGrace", `must be a duration, zero or more, not ${show(unreadableGrace)}`)
+  }
   for (const option of ["consume", "reset", "cache"] as const) {
     const value: unknown = options[option]
     if (value !== undefined && typeof value !== "boolean") {
@@ -57,8 +67,65 @@ export const checkOptions = (server: string, options: Started): Effect.Effect<Mo
     cache: options.cache ?? true,
     deadLetterThreshold,
     lockTimeoutMillis,
+    unreadableGraceMillis,
     restart: options.restart
   })
+}
+
+/** How many servers a host lets work at a time, run locked, and keep, when it does not say. */
+const HOST_DEFAULTS = { concurrency: 64, maxLocked: 1_000, maxResident: 10_000 }
+
+/** More of anything is a mistake: each costs a fiber or a state in memory. */
+const HOST_LIMIT = 1_000_000
+
+const IDLE_TIME_TO_LIVE_DEFAULT = Duration.minutes(5)
+
+/** The options of a host, with their defaults. */
+export const checkHostOptions = (
+  server: string,
+  given: HostOptions | undefined
+): Effect.Effect<Model.HostOptions, InvalidOption> => {
+  const options: HostOptions = given ?? {}
+  if (!Predicate.isObject(given ?? {})) return invalid(server, "options", `must be an object, not ${show(given)}`)
+  const numbers = { ...HOST_DEFAULTS }
+  for (const option of ["concurrency", "maxLocked", "maxResident"] as const) {
+    const value = options[option] ?? HOST_DEFAULTS[option]
+    const least = option === "maxResident" ? 0 : 1
+    if (!Number.isInteger(value) || value < least || value > HOST_LIMIT) {
+      return invalid(server, option, `must be a whole number from ${least} to ${HOST_LIMIT}, not ${show(value)}`)
+    }
+    numbers[option] = value
+  }
+  for (const option of ["consume", "reset", "tuid"]) {
+    if (option in options) return invalid(server, option, "is no option of a host: leave it out")
+  }
+  const { idleTimeToLive = IDLE_TIME_TO_LIVE_DEFAULT } = options
+  const idleTimeToLiveMillis = millisOf(idleTimeToLive)
+  if (!(idleTimeToLiveMillis > 0)) {
+    return invalid(server, "idleTimeToLive", `must be a duration above zero, not ${show(idleTimeToLive)}`)
+  }
+  return Effect.map(
+    checkOptions(server, { ...options, tuid: [server] }),
+    (checked) => ({ ...checked, ...numbers, idleTimeToLiveMillis })
+  )
+}
+
+/** Tuids that one look lists, when it does not say, and at the most. */
+const LIST_DEFAULT = 100
+const LIST_LIMIT = 1_000
+
+/** Which servers to list. */
+export const checkList = (server: string, options: unknown = {}): Effect.Effect<Page, InvalidOption> => {
+  if (!Predicate.isObject(options)) return invalid(server, "options", `must be an object, not ${show(options)}`)
+  const { after, limit = LIST_DEFAULT, prefix } = options as Record<string, unknown>
+  if (!Number.isInteger(limit) || (limit as number) < 1 || (limit as number) > LIST_LIMIT) {
+    return invalid(server, "limit", `must be a whole number from 1 to ${LIST_LIMIT}, not ${show(limit)}`)
+  }
+  for (const [option, value] of [["prefix", prefix], ["after", after]] as const) {
+    const problem = value === undefined ? undefined : problemOfTuid(value)
+    if (problem !== undefined) return invalid(server, option, `must be a tuple: ${problem}`)
+  }
+  return Effect.succeed({ prefix, after, limit } as Page)
 }
 
 /** A duration in milliseconds; `NaN` for what is none. */

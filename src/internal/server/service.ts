@@ -9,15 +9,29 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
+import { Tenant } from "../../Tenant.ts"
 import type { Transaction } from "../../Transaction.ts"
 import type * as Tuple from "../../Tuple.ts"
 import { show } from "../data/show.ts"
-import { checkBehaviour, checkHandlers, checkOptions, checkTimeout, lenientTuidOf, tuidOf } from "./checks.ts"
-import type { Options, Which } from "./definition/api.ts"
+import {
+  checkBehaviour,
+  checkHandlers,
+  checkHostOptions,
+  checkList,
+  checkOptions,
+  checkTimeout,
+  lenientTuidOf,
+  tuidOf
+} from "./checks.ts"
+import type { HostOptions, Options, Which } from "./definition/api.ts"
 import type { InvalidTuid } from "./definition/errors.ts"
 import type * as Model from "./definition/model.ts"
+import type { Host } from "./hosting/host.ts"
+import { host, hosted } from "./hosting/start.ts"
 import type { Lock } from "./kept/head.ts"
-import { queueOf } from "./kept/layout.ts"
+import { queueOf, ServerKeys } from "./kept/layout.ts"
+import { remove } from "./mending/kill.ts"
+import { list } from "./mending/listing.ts"
 import * as Operating from "./mending/operating.ts"
 import * as Runtime from "./running/start.ts"
 import { replyTo } from "./sending/replying.ts"
@@ -80,11 +94,22 @@ const lockInfo = ({ attempts, kind, millis, tag, token }: Lock) => ({
   attempts
 })
 
+/** A client; that of a hosted server can kill it. */
+const clientOf = (definition: Model.Definition, tuid: Tuple.Tuple) =>
+  Effect.map(
+    Effect.zip(Runtime.client(definition, tuid), Tenant),
+    ([made, tenant]) =>
+      definition.hosted
+        ? { ...made, kill: remove({ definition, tenant, keys: new ServerKeys(tenant.prefix, tuid, definition) }) }
+        : made
+  )
+
 /** Everything of a service class but its types. */
 export const make = (definition: Model.Definition): object => {
   const { name } = definition
   const Base = Context.Service<any, any>()(`effect-dgen/server/${name}`)
   const { Actions, DeadLetters, effects, Locked } = servicesOf(definition)
+  const Hosting = Context.Service<any, Host>(`effect-dgen/server/${name}/host`)
   const lockingTags = [...definition.messages.values()].flatMap((message) => message.locks ? [message.tag] : [])
   const start = (behaviour: Model.Behaviour, started: Started) =>
     Effect.flatMap(
@@ -116,7 +141,26 @@ export const make = (definition: Model.Definition): object => {
       ),
     start,
     client: (which?: Which) =>
-      Effect.map(Runtime.client(definition, lenientTuidOf(name, which)), (made) => typedClient(name, made)),
+      Effect.map(clientOf(definition, lenientTuidOf(name, which)), (made) => typedClient(name, made)),
+    hostLayer: (behaviour: Model.Behaviour, options?: HostOptions) =>
+      Layer.effect(
+        Hosting,
+        Effect.flatMap(
+          Effect.andThen(checkBehaviour(definition, behaviour), checkHostOptions(name, options)),
+          (checked) => Effect.flatMap(effects, (handlers) => host(behaviour, handlers, checked))
+        )
+      ),
+    hosted: (which?: Which) =>
+      Effect.flatMap(
+        Effect.service(Hosting),
+        (made: Host) =>
+          Effect.map(
+            hosted(made, lenientTuidOf(name, which)),
+            (client) => ({ ...typedRunning(name, client), kill: client.kill })
+          )
+      ),
+    list: (options?: unknown) => Effect.flatMap(checkList(name, options), (page) => list(definition, page)),
+    castSelfTx: (tag: string, payload?: unknown) => Runtime.castSelfTx(definition, "castSelfTx", [[tag, payload]]),
     castTx: (tag: string, payload?: unknown, which?: Which) =>
       withTuid(definition, which, (tuid) => Runtime.castAllTx(definition, tuid, "castTx", [[tag, payload]])),
     castAllTx: (messages: any, which?: Which) =>
@@ -156,9 +200,12 @@ const timed = (
 (tag: string, payload?: unknown, options: { readonly timeout?: Duration.Input } = {}) =>
   Effect.flatMap(checkTimeout(server, options), (millis) => run(tag, payload, millis))
 
-const typedClient = (server: string, client: Model.Client) => ({ ...client, call: timed(server, client.call) })
+const typedClient = <A extends Model.Client>(server: string, client: A) => ({
+  ...client,
+  call: timed(server, client.call)
+})
 
-const typedRunning = (server: string, running: Model.Running) => ({
+const typedRunning = <A extends Pick<Model.Running, "call" | "priorityCall">>(server: string, running: A) => ({
   ...running,
   call: timed(server, running.call),
   priorityCall: timed(server, running.priorityCall)

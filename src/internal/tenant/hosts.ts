@@ -5,11 +5,20 @@
  * Owner: the tenant's layer. A host adds itself when it begins and takes itself away before it ends.
  */
 import * as Context from "effect/Context"
+import type * as Effect from "effect/Effect"
+import type * as Tuple from "../../Tuple.ts"
 
 /** A host, as those see it who give its servers something to do. */
 export interface LocalHost {
   /** A commit of this process wrote an entry for a server. Whether the host works on that server first. */
   readonly wake: (tuid: Uint8Array, entry: Uint8Array, bell: number) => boolean
+  /** A call past the queue of a server; `undefined` where another host works on it first. */
+  readonly call: (
+    tuid: Tuple.Tuple,
+    tag: string,
+    payload: unknown,
+    timeoutMillis: number
+  ) => Effect.Effect<unknown, unknown> | undefined
 }
 
 /** The hosts of one tenant layer, by definition name: there is one a definition. */

@@ -7,6 +7,7 @@
  * LIBRARY "p" <layer> "beat"                 a layer's sign of life, see presence.ts
  * LIBRARY "p" <layer> "slot" <n>             slots of the retry loop
  * LIBRARY "p" <layer> "answer" ... / "bell"  answers on their way to the layer, see calls.ts
+ * LIBRARY "format"                           the tenant's format, where it is not 1, see format.ts
  * LIBRARY "copy"                             how far an unfinished copy into the tenant has come, see cli/copy.ts
  * LIBRARY "h" <layer>                        a host's sign of life, see server/hosting/life.ts
  * LIBRARY "d" <name> ...                     indexes of a definition's servers, see server/kept/indexes.ts
@@ -38,3 +39,6 @@ export const processPrefix = (tenant: Uint8Array, processId: Uint8Array): Uint8A
 
 /** Where a copy into the tenant keeps how far it has come. */
 export const copyKey = (tenant: Uint8Array): Uint8Array => Tuple.pack(["copy"], libraryPrefix(tenant))
+
+/** Where the tenant's format stands. */
+export const formatKey = (tenant: Uint8Array): Uint8Array => Tuple.pack(["format"], libraryPrefix(tenant))

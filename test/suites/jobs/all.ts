@@ -6,6 +6,7 @@ import { jobsFailures } from "./failures.ts"
 import { jobsHostile } from "./hostile.ts"
 import { jobsLife } from "./life.ts"
 import { jobsRefusals } from "./refusals.ts"
+import { jobsReports } from "./reports.ts"
 import { jobsSharing } from "./sharing.ts"
 import { jobsSubscriptions } from "./subscriptions.ts"
 import { type BackendLayer, harness } from "./support.ts"
@@ -20,6 +21,7 @@ export const suite = (name: string, backend: BackendLayer) => {
     describe("order, limits and time", () => jobsConcurrency(tests))
     describe("subscriptions", () => jobsSubscriptions(tests))
     describe("workers", () => jobsWorkers(tests))
+    describe("reports", () => jobsReports(tests))
     describe("sharing", () => jobsSharing(tests))
     describe("schedules", () => jobsCron(tests))
     describe("bytes that nobody here wrote", () => jobsHostile(tests))

@@ -343,7 +343,7 @@ export const failuresSuite = (name: string, backend: Store) => {
           yield* later.cast("Grind", { kilos: 7 })
           const call = yield* Effect.forkChild(later.call("New", undefined, { timeout: "20 seconds" }))
           yield* until(later.queueLength, (length) => length === 2)
-          const server = yield* startMill({ consumeK: 3, deadLetterThreshold: 3 })
+          const server = yield* startMill({ consumeK: 3, deadLetterThreshold: 3, unreadableGrace: 0 })
           yield* server.castAll(grains("a"))
           const error: any = yield* failureOf(call)
           assert.deepStrictEqual([error._tag, error.attempts], ["DeadLettered", 3])

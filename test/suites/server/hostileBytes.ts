@@ -88,7 +88,7 @@ export const hostileBytesSuite = (name: string, backend: Store) => {
           const sender = yield* startLedger({ consume: false })
           yield* put(Tuple.pack([first, 0, 1], items), bytes)
           yield* sender.cast("Add", { amount: 7 })
-          const server = yield* startLedger()
+          const server = yield* startLedger({ unreadableGrace: 0 })
           assert.strictEqual(yield* server.call("Sum", undefined, { timeout: "20 seconds" }), 7)
           const letters = yield* Tenant.transact(DurableQueue.peekDeadLetters(Ledger.queue({ tuid })))
           assert.strictEqual(letters.length, 1)

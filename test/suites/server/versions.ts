@@ -1,8 +1,9 @@
 /** Two releases of one server beside each other, on one store: what the older one does not know is the newer one's. */
 import { assert, describe } from "@effect/vitest"
 import { Effect, Schema } from "effect"
-import { DgenServer } from "effect-dgen"
-import { elsewhere, fast, inside, type Store, testsOf, until } from "./support.ts"
+import { type BackendError, DgenServer, Tenant, Tuple } from "effect-dgen"
+import { formatKey } from "../../../src/internal/tenant/layout.ts"
+import { elsewhere, fast, inside, overwrite, rowsUnder, type Store, testsOf, until } from "./support.ts"
 
 const item = { id: Schema.String, title: Schema.String }
 
@@ -58,8 +59,37 @@ const next = New.behaviour({
 
 const options = { ...fast, tuid: ["Board"] }
 
+/** Another release writes down which format it has given to the tenant. */
+const record = (value: Uint8Array) =>
+  Effect.flatMap(Tenant.Tenant, ({ prefix }) => overwrite([{ op: "set", key: formatKey(prefix), value }]))
+
 export const versionsSuite = (name: string, backend: Store) => {
   const live = testsOf(backend, "versions")
+
+  describe(`${name}: a tenant's format`, () => {
+    for (const value of [Tuple.pack([2]), Tuple.pack(["two"]), Uint8Array.of(0xff)]) {
+      live(
+        `that this version does not know (${Buffer.from(value).toString("hex")}) is refused, with what to do`,
+        Effect.gen(function*() {
+          yield* record(value)
+          const error = (yield* Effect.flip(elsewhere)) as BackendError.BackendError
+          assert.strictEqual(error.reason._tag, "NewerFormat")
+          assert.isFalse(error.isRetryable)
+          assert.include(error.message, "install the version")
+          assert.include(error.message, "versions")
+        })
+      )
+    }
+    live(
+      "is 1 without a record, and with one that says so; nothing is written for it",
+      Effect.gen(function*() {
+        const { prefix } = yield* Tenant.Tenant
+        assert.deepStrictEqual(yield* rowsUnder(formatKey(prefix)), [])
+        yield* record(Tuple.pack([1]))
+        yield* inside(yield* elsewhere)(Old.start(old, options))
+      })
+    )
+  })
 
   describe(`${name}: two releases of a server`, () => {
     for (const cache of [true, false]) {

@@ -25,6 +25,8 @@ import { Halt, unreadable } from "../definition/errors.ts"
 import type { JobKeys, State } from "../definition/layout.ts"
 import type { Place } from "../definition/model.ts"
 import { touchedOf } from "./lateWrites.ts"
+import { countOnCommit } from "./metrics.ts"
+import { reportFailure } from "./reports.ts"
 import { bodyOf, decode, readData, remainsOf, type Row, writeRow } from "./row.ts"
 
 /**
@@ -257,9 +259,10 @@ export const complete = (
   data: Uint8Array | undefined
 ): Effect.Effect<State | undefined> => {
   const { model, state } = place
+  const counted = countOnCommit(state, model.type, "finished")
   if (row.resubmit !== undefined) {
     return Effect.flatMap(
-      nextRun(place, id, row, data),
+      Effect.andThen(counted, nextRun(place, id, row, data)),
       (after) => Effect.as(changeAndUnpark(place, id, row, after), "pending" as const)
     )
   }
@@ -270,7 +273,7 @@ export const complete = (
     silentEnds: 0,
     body: data === undefined ? row.body : bodyOf(data)
   }
-  return Effect.as(changeAndUnpark(place, id, row, after), after?.state)
+  return Effect.as(Effect.andThen(counted, changeAndUnpark(place, id, row, after)), after?.state)
 }
 
 /** How a run ended that did not end well. */
@@ -286,15 +289,17 @@ export interface Failed {
 export const failRun = (place: Place, id: Tuple.Element, row: Row, failed: Failed): Effect.Effect<State> => {
   const { error, isSilent = false, nextAt } = failed
   const silentEnds = isSilent ? row.silentEnds + 1 : 0
-  if (nextAt !== undefined) {
-    const after = { ...released(row, "pending"), scheduledAt: nextAt, error, silentEnds }
-    return Effect.as(changeAndUnpark(place, id, row, after), "pending" as const)
-  }
-  // whoever resubmitted it asked for another run, however this one ended
-  const ended: Effect.Effect<Row> = row.resubmit !== undefined
+  const ended: Effect.Effect<Row> = nextAt !== undefined
+    ? Effect.succeed({ ...released(row, "pending"), scheduledAt: nextAt, error, silentEnds })
+    // whoever resubmitted it asked for another run, however this one ended
+    : row.resubmit !== undefined
     ? nextRun(place, id, row, undefined)
     : Effect.succeed({ ...released(row, "dead"), endedAt: place.state.timeMillis, error, silentEnds })
-  return Effect.flatMap(ended, (after) => Effect.as(changeAndUnpark(place, id, row, after), after.state))
+  return Effect.flatMap(ended, (after) =>
+    Effect.as(
+      Effect.andThen(reportFailure(place, id, row, after, error), changeAndUnpark(place, id, row, after)),
+      after.state
+    ))
 }
 
 /** A holder gives its job back: it is pending at once, and the attempt does not count. */

@@ -37,6 +37,7 @@ import type { InvalidOption } from "../definition/errors.ts"
 import { decodeData, type Model, optionsOf, patienceOf, type Place } from "../definition/model.ts"
 import { type Job, makeJob } from "../kept/job.ts"
 import { change, clearOrphan, failRun, isEntryOf, prefetch, start, tryLoad } from "../kept/lifecycle.ts"
+import { countOnCommit } from "../kept/metrics.ts"
 import { readData, type Row } from "../kept/row.ts"
 import * as Settings from "../kept/settings.ts"
 import { release, timeOf } from "../operations/operations.ts"
@@ -188,6 +189,7 @@ const takeOne = Effect.fnUntraced(function*(search: Search, pendingKey: Uint8Arr
   const started: Row = start(place, id, row, lock)
   search.jobs.push(makeJob(place.model.type, id, lock, started, decoded.success))
   search.rows.push(started)
+  yield* countOnCommit(place.state, place.model.type, "taken")
 })
 
 /** Walks the queue, one priority after the other, until enough is taken. */

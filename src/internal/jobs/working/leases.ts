@@ -65,6 +65,14 @@ export interface Held {
   isOver: boolean
 }
 
+/** Whose leases they are. */
+export interface Owner {
+  /** Interrupts the handler of a job; one that has ended is never lost. */
+  readonly lost: (held: Held) => void
+  /** The leases are about to be renewed. */
+  readonly beaten: () => void
+}
+
 /** What is done to a job that is still held. */
 type Renewal = (place: Place, held: Held, row: Row) => Effect.Effect<unknown>
 
@@ -101,7 +109,7 @@ const canBeLost = ({ isOver, lock }: Held): boolean => !isOver && !wasSettledHer
 export class Leases {
   readonly #hub: Hub
   readonly #model: Model
-  readonly #lost: (held: Held) => void
+  readonly #owner: Owner
   readonly #held = new Set<Held>()
   #timeoutMillis: number
   readonly #nextBeat: Alarm = { latch: Latch.makeUnsafe(false), oldestMillis: Infinity }
@@ -111,11 +119,10 @@ export class Leases {
   /** Open while none is. */
   readonly #idle = Latch.makeUnsafe(true)
 
-  /** `lost` interrupts the handler of a job; one that has ended is never lost. */
-  constructor(hub: Hub, model: Model, lost: (held: Held) => void) {
+  constructor(hub: Hub, model: Model, owner: Owner) {
     this.#hub = hub
     this.#model = model
-    this.#lost = lost
+    this.#owner = owner
     this.#timeoutMillis = model.timeoutMillis
   }
 
@@ -175,7 +182,7 @@ export class Leases {
   get losses(): Effect.Effect<never> {
     const step = Effect.flatMap(passedMillis, (now) => {
       for (const held of this.all) {
-        if (canBeLost(held) && held.signMillis + this.#timeoutMillis <= now) this.#lost(held)
+        if (canBeLost(held) && held.signMillis + this.#timeoutMillis <= now) this.#owner.lost(held)
       }
       const oldest = this.#oldest(this.#nextLoss, canBeLost)
       return this.#wait(this.#nextLoss, oldest + this.#timeoutMillis - now)
@@ -247,7 +254,7 @@ export class Leases {
       for (const [index, held] of part.entries()) {
         const row = rows[index]
         if (row !== undefined) held.storedBytes = storedBytesOf(row)
-        else if (canBeLost(held)) this.#lost(held)
+        else if (canBeLost(held)) this.#owner.lost(held)
         // one that is not ours any more has no lease, and is looked at again with the others
         if (renewal !== undefined) held.signMillis = begunMillis
       }
@@ -259,6 +266,7 @@ export class Leases {
     const renewed = Effect.suspend(() =>
       this.#check(this.all, (place, held, row) => renew(place, held.job.id, row, undefined))
     )
+    this.#owner.beaten()
     const again = Effect.forever(
       Effect.flatMap(Effect.exit(renewed), (exit) =>
         Exit.isSuccess(exit)

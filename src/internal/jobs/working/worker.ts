@@ -18,29 +18,28 @@
  *    are interrupted; whatever is not settled then is handed back, its attempt not counted (rule J6).
  * 6. While a worker of the tenant's layer waits for a suspect, or runs one, nothing else is taken (solitude.ts).
  */
-import * as Cause from "effect/Cause"
+import type * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Latch from "effect/Latch"
-import * as Metric from "effect/Metric"
 import type * as Scope from "effect/Scope"
 import type { BackendError } from "../../../BackendError.ts"
 import type { Trace } from "../../data/trace.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import type { Hub } from "../background/hub.ts"
 import { passedMillis } from "../background/time.ts"
-import { textOf } from "../definition/errors.ts"
-import { elementText, encodeData, type Model, type Place, retryDelay } from "../definition/model.ts"
+import { elementText, type Model } from "../definition/model.ts"
 import { type Job, lockOf, wasSettledHere } from "../kept/job.ts"
-import { complete, failRun, handBack, loadHeld, prefetch } from "../kept/lifecycle.ts"
+import { type JobMetrics, metricsOf, record } from "../kept/metrics.ts"
 import { PART_BYTES_LIMIT, PartLimit } from "../kept/passLimits.ts"
 import type { Row } from "../kept/row.ts"
-import { errorText } from "../operations/operations.ts"
 import { take, type Taken, taking, waitForMore, type Wanted } from "./accept.ts"
 import { Ahead } from "./ahead.ts"
-import { type Held, idBytes, Leases, storedBytesOf } from "./leases.ts"
+import { Depth } from "./depth.ts"
+import { type Held, Leases, storedBytesOf } from "./leases.ts"
+import { type Ended, type Outcome, outcomeOf, settleAll, sizeOf } from "./settling.ts"
 import { type Solitude, solitudeOf, type Taker } from "./solitude.ts"
 
 /** Jobs that one turn takes. */
@@ -51,22 +50,6 @@ const INTERRUPT_LIMIT_MILLIS = 1_000
 
 /** So long the end of the scope waits for the store to take the jobs back. */
 const HAND_BACK_LIMIT_MILLIS = 5_000
-
-const handled = Metric.counter("effect_dgen_jobs_handled", {
-  description: "Jobs that a worker of this process has settled",
-  incremental: true
-})
-
-/** What a worker owes a job when its handler has ended. */
-type Outcome =
-  | { readonly _tag: "Finish"; readonly data: Uint8Array | undefined }
-  | { readonly _tag: "Fail"; readonly failure: unknown; readonly text: string }
-  | { readonly _tag: "HandBack" }
-
-interface Ended {
-  readonly held: Held
-  readonly outcome: Outcome
-}
 
 /** A handler with all that it needs. */
 export type Run<E> = (
@@ -80,13 +63,6 @@ const controllerOf = (held: Held): AbortController => {
   return held.controller
 }
 
-/** What settling a job writes, beyond a few short values: the data of its next run, or of the one that ended. */
-const sizeOf = ({ held, outcome }: Ended): number => {
-  const data = outcome._tag === "Finish" ? outcome.data?.length ?? 0 : 0
-  const text = outcome._tag === "Fail" ? outcome.text.length : 0
-  return idBytes(held) + Math.max(held.storedBytes, data) + text
-}
-
 /** The order in which waiting jobs begin: that of the queue. */
 const byUrgency = (a: Held, b: Held): number => b.job.priority - a.job.priority || a.job.scheduledAt - b.job.scheduledAt
 
@@ -96,6 +72,7 @@ export class Worker<E> implements Taker {
   readonly #run: Run<E>
   readonly #concurrency: number
   readonly #services: Context.Context<never>
+  readonly #metrics: JobMetrics
   readonly #leases: Leases
   readonly #solitude: Solitude
   readonly #clock: Clock.Clock
@@ -107,6 +84,7 @@ export class Worker<E> implements Taker {
   #active = 0
   #isStarting = false
   readonly #ahead: Ahead
+  readonly #depth: Depth
   #isDraining = false
   /** So many jobs one turn settles at the most (3). */
   readonly #settleLimit = new PartLimit()
@@ -123,17 +101,22 @@ export class Worker<E> implements Taker {
     this.#run = run
     this.#concurrency = concurrency
     this.#services = services
+    this.#metrics = metricsOf(model.type)
     this.#clock = Context.get(services, Clock.Clock)
     this.#solitude = solitudeOf(hub)
     // a job that waits here takes a place from another process, and an attempt from itself should this process die
     const isLimited = maxRunning !== Infinity || maxRunningPerKey !== Infinity
     this.#ahead = new Ahead(isLimited ? 0 : maxAttempts === Infinity ? Infinity : concurrency)
-    this.#leases = new Leases(hub, model, (held) => this.#interrupt(held, "lost"))
+    this.#depth = new Depth(hub, model)
+    this.#leases = new Leases(hub, model, {
+      lost: (held) => this.#interrupt(held, "lost"),
+      beaten: () => this.#depth.stir()
+    })
   }
 
   /** What runs until the scope closes: settles and takes (2), keeps the leases, interrupts handlers that lost theirs (4). */
   get loops(): ReadonlyArray<Effect.Effect<never>> {
-    return [this.#loop, this.#leases.beats, this.#leases.losses, this.#leases.revocations]
+    return [this.#loop, this.#leases.beats, this.#leases.losses, this.#leases.revocations, this.#depth.looks]
   }
 
   get held(): number {
@@ -190,7 +173,7 @@ export class Worker<E> implements Taker {
         Effect.flatMap(passedMillis, (now) => {
           begunMillis = now
           return Effect.andThen(
-            this.#settle(state, batch),
+            settleAll({ model: this.#model, state, keys: this.#hub.keys }, batch),
             wanted === undefined ? Effect.undefined : take(this.#hub, this.#model, state, wanted, claimed)
           )
         })
@@ -273,10 +256,10 @@ export class Worker<E> implements Taker {
     this.#hasFailed = false
     this.#settleLimit.succeeded()
     for (const { held } of batch) this.#forget(held)
-    const counted = batch.length === 0 ? Effect.void : Metric.update(handled, batch.length)
-    if (taken === undefined) return Effect.as(counted, Effect.void)
+    this.#depth.stir()
+    if (taken === undefined) return Effect.succeed(Effect.void)
     this.#leases.setTimeout(taken.timeoutMillis)
-    return Effect.map(counted, () => {
+    return Effect.sync(() => {
       for (const [index, job] of taken.jobs.entries()) this.#hold(job, taken.rows[index]!, begunMillis)
       if (taken.isAlone) this.#solitude.began(this)
       if (this.#isDraining || taken.isPaused) this.#giveUpWaiting()
@@ -329,31 +312,23 @@ export class Worker<E> implements Taker {
       if (held.isOver) continue
       this.#active++
       held.begunMillis = this.#now
+      const waited = Math.max(0, this.#clock.currentTimeMillisUnsafe() - held.job.scheduledAt)
+      record(this.#metrics.waitingMillis, waited, this.#services)
       held.fiber = Effect.runForkWith(this.#services)(
         Effect.suspend(() => this.#run(held.job, held.trace, () => controllerOf(held).signal))
       )
       held.fiber.addObserver((exit) => {
         // the place of one that was lost, or given up on, was free before
         if (!held.isOver) this.#active--
-        this.#ahead.ran(this.#now - held.begunMillis)
-        this.#end(held, this.#outcomeOf(held, exit))
+        const ran = this.#now - held.begunMillis
+        this.#ahead.ran(ran)
+        record(this.#metrics.runMillis, ran, this.#services)
+        this.#end(held, outcomeOf(this.#model, held, exit))
         held.fiber = undefined
         this.#startNext()
       })
     }
     this.#isStarting = false
-  }
-
-  #outcomeOf(held: Held, exit: Exit.Exit<unknown, unknown>): Outcome {
-    if (Exit.isFailure(exit)) {
-      if (held.interrupted !== undefined) return { _tag: "HandBack" }
-      return { _tag: "Fail", failure: Cause.squash(exit.cause), text: textOf(() => Cause.pretty(exit.cause)) }
-    }
-    if (exit.value === undefined) return { _tag: "Finish", data: undefined }
-    const encoded = Effect.runSyncExit(encodeData(this.#model, held.job.id, exit.value))
-    if (Exit.isSuccess(encoded)) return { _tag: "Finish", data: encoded.value }
-    const failure = Cause.squash(encoded.cause)
-    return { _tag: "Fail", failure, text: errorText(failure) }
   }
 
   /** The handler has ended, or is given up on. */
@@ -392,31 +367,5 @@ export class Worker<E> implements Taker {
     held.fiber?.interruptUnsafe()
     // its place is free at once, however long the handler takes to end
     if (reason === "lost" || held.fiber === undefined) this.#giveUp(held)
-  }
-
-  /** Settles what handlers have ended with; a job that somebody else has meanwhile is left alone (4). */
-  #settle(state: TransactionState, batch: ReadonlyArray<Ended>): Effect.Effect<void> {
-    const place: Place = { model: this.#model, state, keys: this.#hub.keys }
-    const each = Effect.forEach(batch, ({ held: { job, lock }, outcome }) => {
-      const settled = Effect.flatMap(loadHeld(place, job.id, lock), (row): Effect.Effect<unknown> => {
-        switch (outcome._tag) {
-          case "Finish":
-            return complete(place, job.id, row, outcome.data)
-          case "HandBack":
-            return handBack(place, job.id, row)
-          case "Fail":
-            return Effect.flatMap(
-              retryDelay(place.model, row.attempts, state.timeMillis, outcome.failure),
-              (delay) =>
-                failRun(place, job.id, row, {
-                  error: outcome.text,
-                  nextAt: delay === undefined ? undefined : state.timeMillis + delay
-                })
-            )
-        }
-      })
-      return Effect.ignore(settled)
-    }, { discard: true })
-    return Effect.andThen(prefetch(place, () => batch.map(({ held }) => held.job.id), true), each)
   }
 }

@@ -57,7 +57,12 @@ export type PriorityError =
  * @since 0.1.0
  * @category errors
  */
-export type CallError = PriorityError | Errors.CallTimeout | Errors.DeadLettered | Errors.InvalidOption
+export type CallError =
+  | PriorityError
+  | Errors.CallTimeout
+  | Errors.DeadLettered
+  | Errors.DefinitionMismatch
+  | Errors.InvalidOption
 
 /**
  * What a start can fail with besides its `init`'s error. Nothing was written then.
@@ -95,10 +100,53 @@ export interface Options {
    * lock then blocks the queue until an operator breaks it.
    */
   readonly lockTimeout?: Duration.Input | undefined
+  /**
+   * How long a message that this version of the program cannot read (an unknown tag, a payload of another schema) is left
+   * in its place for another version, from its first meeting on; only then does it fail like one whose handler crashes.
+   * The messages behind it wait. Default: 10 minutes.
+   */
+  readonly unreadableGrace?: Duration.Input | undefined
   /** Whether to keep the state in memory while no other process changes it. Default: `true`. */
   readonly cache?: boolean | undefined
   /** When the consumer comes back after a crash; it starts over after a commit. Default: exponential, 30 s at most. */
   readonly restart?: Schedule.Schedule<unknown, unknown> | undefined
+}
+
+/**
+ * How a process hosts the servers of a definition.
+ *
+ * @since 0.2.0
+ * @category models
+ */
+export interface HostOptions extends Omit<Options, "consume" | "reset"> {
+  /** How many servers work at a time in this process. Default: 64. */
+  readonly concurrency?: number | undefined
+  /** How many locked handlers run at a time; beyond it, messages that may lock wait. Default: 1,000. */
+  readonly maxLocked?: number | undefined
+  /** How long a server that has nothing to do keeps its state in memory. Default: 5 minutes. */
+  readonly idleTimeToLive?: Duration.Input | undefined
+  /** How many such servers may. Default: 10,000. */
+  readonly maxResident?: number | undefined
+}
+
+/**
+ * Which of the servers of a hosted definition.
+ *
+ * @since 0.2.0
+ * @category models
+ */
+export interface WhichHosted {
+  readonly tuid: Tuple.Tuple
+}
+
+/**
+ * The host of a definition in this process, as a service.
+ *
+ * @since 0.2.0
+ * @category models
+ */
+export interface Hosted<in out Name extends string> {
+  readonly "the host of the servers of": Name
 }
 
 /**
@@ -140,6 +188,31 @@ export interface Client<M, State> {
   /** The state in the store; `undefined` where the server was never started. */
   readonly state: Effect.Effect<State | undefined, StateError | BackendError>
 }
+
+/**
+ * What a program can do with a server of a hosted definition, with no host at hand.
+ *
+ * @since 0.2.0
+ * @category models
+ */
+export interface KillableClient<M, State> extends Client<M, State> {
+  /**
+   * Deletes the server with all that it has: state, queue, dead letters, lock, timers, and its places in indexes. Calls
+   * that wait fail with `ServerKilled`. The next message makes it anew.
+   */
+  readonly kill: Effect.Effect<void, BackendError>
+}
+
+/**
+ * A server of a hosted definition, in a process that hosts it: messages can go past its queue. After the host's scope
+ * they fail with `ServerStopped`.
+ *
+ * @since 0.2.0
+ * @category models
+ */
+export interface HostedClient<M, State>
+  extends KillableClient<M, State>, Pick<Running<M, State>, "tuid" | "priorityCall" | "priorityCast" | "info">
+{}
 
 /**
  * A cast's tag and its payload.
@@ -257,18 +330,21 @@ export type Needs<M, A, Name extends string> = [keyof A] extends [never]
   : [D.LockingTag<M>] extends [never] ? ActionsOf<Name>
   : ActionsOf<Name> | LockedOf<Name>
 
+/** Which server: of a hosted definition it has to be said. */
+export type WhichArgs<IsHosted extends boolean> = IsHosted extends true ? [which: WhichHosted] : [which?: Which]
+
 /**
  * A server's definition: a service, and what starts it.
  *
  * @since 0.1.0
  * @category models
  */
-export interface ServiceClass<Self, Name extends string, State, M, A>
+export interface ServiceClass<Self, Name extends string, State, M, A, IsHosted extends boolean = false>
   extends Context.ServiceClass<Self, Name, Running<M, State>>
 {
   /** The pure part: `init`, which makes the first state, and a handler for each message. */
   readonly behaviour: <E = never>(options: {
-    readonly init: D.Init<State, E>
+    readonly init: IsHosted extends true ? D.HostedInit<State, E> : D.Init<State, E>
     readonly handlers: D.Handlers<M, State, Name>
   }) => Behaviour<Self, E>
   /** An action for an outcome. */
@@ -302,16 +378,48 @@ export interface ServiceClass<Self, Name extends string, State, M, A>
     options: Options & { readonly tuid: Tuple.Tuple }
   ) => Effect.Effect<Running<M, State>, E | StartError, Scope.Scope | Tenant | Needs<M, A, Name>>
   /** A client of a server that others run; the default tuid is `[name]`. */
-  readonly client: (which?: Which) => Effect.Effect<Client<M, State>, Errors.InvalidTuid, Tenant>
+  readonly client: IsHosted extends true
+    ? (which: WhichHosted) => Effect.Effect<KillableClient<M, State>, Errors.InvalidTuid, Tenant>
+    : (which?: Which) => Effect.Effect<Client<M, State>, Errors.InvalidTuid, Tenant>
+  /**
+   * Hosts the servers of this definition: whichever has something to do is run, in whatever process hosts it. Requires the
+   * definition's `hosted: true`, an `init` that cannot fail, and a finite `lockTimeout` where messages lock.
+   */
+  readonly hostLayer: IsHosted extends true ? (
+      behaviour: Behaviour<Self, never>,
+      options?: HostOptions
+    ) => Layer.Layer<Hosted<Name>, StartError, Tenant | Needs<M, A, Name>>
+    : `define ${Name} with hosted: true`
+  /** A server in this process's host, for messages that go past its queue. */
+  readonly hosted: IsHosted extends true
+    ? (which: WhichHosted) => Effect.Effect<HostedClient<M, State>, Errors.InvalidTuid, Hosted<Name>>
+    : `define ${Name} with hosted: true`
+  /**
+   * The tuids of the servers of this definition that have a state, in their order: those that begin with `prefix` (itself
+   * included), after the one that `after` says; at most `limit` of them, 100 if it does not say, 1,000 at the most.
+   */
+  readonly list: (
+    options?: {
+      readonly prefix?: Tuple.Tuple | undefined
+      readonly after?: Tuple.Tuple | undefined
+      readonly limit?: number | undefined
+    }
+  ) => Effect.Effect<ReadonlyArray<Tuple.Tuple>, Errors.InvalidOption | Errors.IndexIncomplete, Transaction>
+  /** A cast to the server whose handler runs, as part of its transaction: a defect elsewhere. */
+  readonly castSelfTx: <T extends D.CastTag<M>>(
+    tag: T,
+    ...args: D.PayloadArgs<D.PayloadOf<M[T]>>
+  ) => Effect.Effect<void, CastTxError, Transaction>
   /** A cast as part of a transaction. */
   readonly castTx: <T extends D.CastTag<M>>(
     tag: T,
-    ...args: D.PayloadArgs<D.PayloadOf<M[T]>, [which?: Which]>
+    ...args: IsHosted extends true ? D.HostedArgs<D.PayloadOf<M[T]>, WhichHosted>
+      : D.PayloadArgs<D.PayloadOf<M[T]>, [which?: Which]>
   ) => Effect.Effect<void, CastTxError, Transaction>
   /** Several casts as part of a transaction. */
   readonly castAllTx: (
     messages: ReadonlyArray<CastInput<M>>,
-    which?: Which
+    ...which: WhichArgs<IsHosted>
   ) => Effect.Effect<void, CastTxError, Transaction>
   /**
    * Answers a call whose handler returned `noReply`, as part of a transaction. A caller that does not wait any more is no
@@ -322,12 +430,14 @@ export interface ServiceClass<Self, Name extends string, State, M, A>
     exit: Exit.Exit<D.SuccessOf<M[D.CallTag<M>]>, D.ErrorOf<M[D.CallTag<M>]>>
   ) => Effect.Effect<void, never, Transaction>
   /** The queue of a server, for `DurableQueue`. */
-  readonly queue: (which?: Which) => DurableQueue
+  readonly queue: (...which: WhichArgs<IsHosted>) => DurableQueue
   /** The lock of a server, if it is held: for operators. */
-  readonly lock: (which?: Which) => Effect.Effect<Option.Option<LockInfo>, Errors.InvalidTuid, Transaction>
+  readonly lock: (
+    ...which: WhichArgs<IsHosted>
+  ) => Effect.Effect<Option.Option<LockInfo>, Errors.InvalidTuid, Transaction>
   /**
    * Breaks the lock of a server, if it is held: for operators. Its message is queued again, with one more attempt behind
    * it; its holder writes nothing. Succeeds with whether the lock was held.
    */
-  readonly unlock: (which?: Which) => Effect.Effect<boolean, Errors.InvalidTuid, Transaction>
+  readonly unlock: (...which: WhichArgs<IsHosted>) => Effect.Effect<boolean, Errors.InvalidTuid, Transaction>
 }

@@ -168,6 +168,15 @@ export type Init<State, E> =
   | Effect.Effect<InitResult<State>, E, Transaction>
   | ((options: { readonly tuid: Tuple.Tuple }) => Effect.Effect<InitResult<State>, E, Transaction>)
 
+/** How the first state of a hosted server is made: any message may make it, so it lies where that says. */
+export type HostedInit<State, E> =
+  | Effect.Effect<State, E, Transaction>
+  | ((options: { readonly tuid: Tuple.Tuple }) => Effect.Effect<State, E, Transaction>)
+
+/** The payload argument, and which server after it. */
+export type HostedArgs<P, Which> = IsNone<P> extends true ? [payload: undefined, which: Which]
+  : [payload: P, which: Which]
+
 /** A handler for each action. */
 export type ActionHandlers<A, State, R> = {
   readonly [T in keyof A]: (
@@ -226,7 +235,13 @@ export const message = (kind: Model.Kind, options: {
 }
 
 /** Throws a `TypeError` for what no server can be. */
-const checkDefinition = (name: unknown, options: { readonly messages: unknown; readonly actions?: unknown }): void => {
+/** The name of a hosted definition stands in the keys of its servers, beside their tuids. */
+export const HOSTED_NAME_LIMIT_BYTES = 256
+
+const checkDefinition = (
+  name: unknown,
+  options: { readonly messages: unknown; readonly actions?: unknown; readonly hosted?: unknown }
+): void => {
   if (typeof name !== "string" || name === "" || !name.isWellFormed()) {
     throw new TypeError(`DgenServer.Service: the name must be a text, and not empty, not ${show(name)}`)
   }
@@ -234,6 +249,14 @@ const checkDefinition = (name: unknown, options: { readonly messages: unknown; r
   const { actions = {}, messages } = options
   if (!Predicate.isObject(messages)) throw new TypeError(`${name}: messages must be an object, not ${show(messages)}`)
   if (!Predicate.isObject(actions)) throw new TypeError(`${name}: actions must be an object, not ${show(actions)}`)
+  if (options.hosted !== undefined && typeof options.hosted !== "boolean") {
+    throw new TypeError(`${name}: hosted must be true or false, not ${show(options.hosted)}`)
+  }
+  if (options.hosted === true && Buffer.byteLength(name) > HOSTED_NAME_LIMIT_BYTES) {
+    throw new TypeError(
+      `${name}: the name of a hosted server has ${HOSTED_NAME_LIMIT_BYTES} bytes at the most: shorten it`
+    )
+  }
   for (const [tag, definition] of Object.entries(messages)) {
     if (!Predicate.hasProperty(definition, MessageTypeId)) {
       throw new TypeError(`${name}: the message "${tag}" must be made with DgenServer.call, cast or info`)

@@ -251,3 +251,21 @@ export class ImpureCallback extends Schema.TaggedError<ImpureCallback>("effect-d
       "many times: do it in an action"
   }
 }
+
+/**
+ * The index of servers is not complete: the tenant has servers of an earlier version of this library that nobody has
+ * entered yet. A host or a started server enters them in the background.
+ *
+ * @since 0.2.0
+ * @category errors
+ */
+export class IndexIncomplete
+  extends Schema.TaggedError<IndexIncomplete>("effect-dgen/DgenServer/IndexIncomplete")("IndexIncomplete", {
+    server: Schema.String
+  })
+{
+  override get message(): string {
+    return `${this.server}: the index of servers is not complete yet: an earlier version made some. Start or host a server ` +
+      "with this version, and try again when it has entered them"
+  }
+}

@@ -154,9 +154,19 @@ export interface Options {
   readonly cache: boolean
   /** `Infinity` when messages are never taken off the queue for failing. */
   readonly deadLetterThreshold: number
+  /** How long a message that this version cannot read is left alone. */
+  readonly unreadableGraceMillis: number
   /** `Infinity` when locks are never broken. */
   readonly lockTimeoutMillis: number
   readonly restart: Schedule.Schedule<unknown, unknown> | undefined
+}
+
+/** Checked options of a host. */
+export interface HostOptions extends Omit<Options, "tuid"> {
+  readonly concurrency: number
+  readonly maxLocked: number
+  readonly maxResident: number
+  readonly idleTimeToLiveMillis: number
 }
 
 /** What the runtime gives back; `DgenServer` types it. Errors are `CallError`s, `BackendError`s and schema errors. */

@@ -90,25 +90,38 @@ export const contextOf = (server: Server, input: Incoming): HandlerContext => ({
   tuid: server.tuid
 })
 
+/** Why a message cannot be handled. */
+export interface Unread {
+  readonly tag: string
+  readonly problem: string
+  /** Whether another version may be able to. */
+  readonly isForeign: boolean
+}
+
 /** The message of an envelope, or why there is none. */
 export const incoming = (
   server: Server,
   envelope: Envelope,
   attempt: number,
   id: string
-): Result.Result<Incoming, string> => {
+): Result.Result<Incoming, Unread> => {
+  const { tag } = envelope
   const message = server.definition.messages.get(envelope.tag)
   if (message === undefined || !server.behaviour.handlers.has(envelope.tag)) {
-    return Result.fail(`${server.definition.name} has no handler for "${envelope.tag}"`)
+    return Result.fail({ tag, problem: `${server.definition.name} has no handler for "${tag}"`, isForeign: true })
   }
   if (message.payload === undefined) {
     return Result.succeed({ message, payload: undefined, caller: envelope.caller, attempt, id, trace: envelope.trace })
   }
   const decoded = codecOf(message.payload).decode(envelope.payload)
   if (Result.isFailure(decoded)) {
-    const { field, problem } = decoded.failure
+    const { field, problem, threw } = decoded.failure
     const where = field === "" ? "" : ` at "${field}"`
-    return Result.fail(`the payload of "${envelope.tag}"${where} does not fit its schema: ${problem}`)
+    return Result.fail({
+      tag,
+      problem: `the payload of "${tag}"${where} does not fit its schema: ${problem}`,
+      isForeign: threw !== true
+    })
   }
   return Result.succeed({
     message,

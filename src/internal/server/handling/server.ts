@@ -24,10 +24,11 @@ import * as Keys from "../../data/keys.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { ServerKilled, ServerStopped } from "../definition/errors.ts"
 import type { Behaviour, Definition, Effects, Options } from "../definition/model.ts"
-import type * as Heads from "../kept/head.ts"
+import * as Heads from "../kept/head.ts"
 import type { ServerKeys } from "../kept/layout.ts"
-import { headOf, readState, writeHead } from "../kept/state.ts"
+import { headOf, readState, writeHead, writeName } from "../kept/state.ts"
 import { metricsOf, type ServerMetrics } from "./metrics.ts"
+import type { PureRunner } from "./purity.ts"
 
 type Stored = StateCodec.Stored<unknown>
 
@@ -44,6 +45,8 @@ export interface Server {
   readonly inFlight: InFlight
   /** What the server was started in: for its metrics. */
   readonly context: Context.Context<never>
+  /** Whether a host runs it: any message makes it, and its entry says that it has something to do. */
+  readonly isHosted: boolean
   readonly inline: Semaphore.Semaphore
   readonly metrics: ServerMetrics
   readonly ended: Deferred.Deferred<End>
@@ -72,6 +75,10 @@ class InFlight {
 
   leave(): void {
     if (--this.#count === 0) this.#idle.openUnsafe()
+  }
+
+  get isIdle(): boolean {
+    return this.#count === 0
   }
 
   /** Ends when none runs. */
@@ -138,7 +145,8 @@ export class Unreadable {
 export interface Loaded {
   readonly head: Heads.Head
   readonly state: unknown
-  readonly stored: Stored
+  /** Absent of a server that `init` has just made. */
+  readonly stored: Stored | undefined
 }
 
 /** The state, from the cache where its version still holds (1). */
@@ -167,18 +175,22 @@ export type HeadChange = Partial<Pick<Heads.Head, "lock" | "fenced">>
 export interface Saved {
   readonly version: string
   readonly state: unknown
-  readonly stored: Stored
+  readonly stored: Stored | undefined
 }
 
-/** Writes a changed state with a new version, and caches it when others of this process can read it (1). */
+/**
+ * Writes a changed state with a new version, and caches it when others of this process can read it (1). A server that
+ * `init` has just made is written when it is another than that, or when something of it is left (`isNeeded`).
+ */
 export const save = (
   server: Server,
   transaction: TransactionState,
   loaded: Loaded,
   state: unknown,
-  change?: HeadChange
+  change?: HeadChange,
+  isNeeded = change !== undefined
 ): Effect.Effect<Saved, StateCodec.StateError, Transaction> => {
-  if (loaded.state === state) {
+  if (loaded.state === state && (loaded.stored !== undefined || !isNeeded)) {
     if (change !== undefined) writeHead(transaction, server.keys, { ...loaded.head, ...change })
     return Effect.succeed(
       cacheAt(server, transaction, { version: loaded.head.version, state, stored: loaded.stored })
@@ -186,13 +198,24 @@ export const save = (
   }
   return Effect.map(server.codec.write(server.keys.state, loaded.stored, state), (stored) => {
     const version = Keys.toText(transaction.operationId)
+    if (loaded.stored === undefined) writeName(transaction, server.keys, server.definition.name)
     writeHead(transaction, server.keys, { ...loaded.head, ...change, version })
     return cacheAt(server, transaction, { version, state: stored.value, stored })
   })
 }
 
+/** The state that `init` gives a server that has none: of a hosted one, whose first message makes it. */
+export const newborn = (
+  server: Server,
+  runner: PureRunner
+): Effect.Effect<Loaded, never> =>
+  Effect.map(
+    Effect.orDie(runner.run("init", Effect.suspend(() => server.behaviour.init({ tuid: server.tuid })))),
+    ({ state }) => ({ head: Heads.first(server.definition), state, stored: undefined })
+  )
+
 const cacheAt = (server: Server, transaction: TransactionState, saved: Saved): Saved => {
-  if (server.options.cache) {
+  if (server.options.cache && saved.stored !== undefined) {
     transaction.onAccepted.push(() => {
       server.cache = saved
     })

@@ -15,7 +15,8 @@ const VERSION_BYTES = 22
 /** The operation that acquired a lock. What a token names must fit a key. */
 const TOKEN_BYTES = 20
 
-const FORMAT = 1
+/** A head of format 2 is one of a hosted server: an earlier version, which knows nothing of its indexes, must not run it. */
+const FORMATS: ReadonlySet<unknown> = new Set([1, 2])
 
 /** A lock that is held. */
 export interface Lock {
@@ -42,16 +43,25 @@ export interface Head {
   readonly version: string
   readonly lock: Lock | undefined
   readonly fenced: ReadonlyArray<Fenced>
+  readonly format: number
 }
 
+/** The head of a server that nobody has written yet. */
+export const first = ({ hosted }: { readonly hosted: boolean }): Head => ({
+  version: "",
+  lock: undefined,
+  fenced: [],
+  format: hosted ? 2 : 1
+})
+
 /** The bytes of a head. */
-export const encode = ({ fenced, lock, version }: Head): Uint8Array => {
+export const encode = ({ fenced, format, lock, version }: Head): Uint8Array => {
   const bytes = Keys.fromText(version)
-  if (lock === undefined && fenced.length === 0) return bytes
+  if (format === 1 && lock === undefined && fenced.length === 0) return bytes
   return Keys.concat(
     bytes,
     packValue([
-      FORMAT,
+      format,
       lock === undefined
         ? null
         : [lock.token, lock.millis, lock.tag, lock.kind, lock.attempts ?? null],
@@ -64,15 +74,15 @@ export const encode = ({ fenced, lock, version }: Head): Uint8Array => {
 export const decode = (bytes: Uint8Array): Result.Result<Head, string> => {
   if (bytes.length < VERSION_BYTES) return Result.fail("the server's head is cut off")
   const version = Keys.toText(bytes.subarray(0, VERSION_BYTES))
-  if (bytes.length === VERSION_BYTES) return Result.succeed({ version, lock: undefined, fenced: [] })
+  if (bytes.length === VERSION_BYTES) return Result.succeed({ version, lock: undefined, fenced: [], format: 1 })
   return Result.flatMap(unpackValue(bytes.subarray(VERSION_BYTES)), (data): Result.Result<Head, string> => {
-    if (!Array.isArray(data) || data[0] !== FORMAT) return Result.fail("the server's head is not of this version")
+    if (!Array.isArray(data) || !FORMATS.has(data[0])) return Result.fail("the server's head is not of this version")
     const lock = lockOf(data[1])
     const fenced = Array.isArray(data[2]) ? data[2].map(fencedOf) : [undefined]
     if ((lock === undefined && data[1] !== null) || fenced.includes(undefined)) {
       return Result.fail("the lock in the server's head cannot be read")
     }
-    return Result.succeed({ version, lock, fenced: fenced as Array<Fenced> })
+    return Result.succeed({ version, lock, fenced: fenced as Array<Fenced>, format: data[0] as number })
   })
 }
 

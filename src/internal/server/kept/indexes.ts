@@ -23,12 +23,13 @@ import { LocalHostsOf } from "../../tenant/hosts.ts"
 import { libraryPrefix } from "../../tenant/layout.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { signalKey } from "../../transactions/watching.ts"
+import { HOSTED_NAME_LIMIT_BYTES } from "../definition/definition.ts"
 
 /** Bells of a definition: a host reads all of them with one range, and a foreign ring leads it to a part of the entries. */
 export const BELLS = 16
 
-/** A definition's name stands in the keys of its servers, beside their tuids. */
-export const NAME_LIMIT_BYTES = 256
+/** Whether servers of a name are listed: with a longer one, their places would not fit keys. */
+export const isListed = (name: string): boolean => Buffer.byteLength(name) <= HOSTED_NAME_LIMIT_BYTES
 
 /** The indexes of one definition. */
 export class IndexKeys {
@@ -43,10 +44,6 @@ export class IndexKeys {
     this.work = Tuple.pack(["work"], prefix)
     this.bells = Tuple.pack(["bell"], prefix)
     this.wakes = Tuple.pack(["wake"], prefix)
-  }
-
-  listed(tuid: Tuple.Tuple): Uint8Array {
-    return Tuple.pack([tuid], this.list)
   }
 
   bell(bell: number): Uint8Array {
@@ -83,6 +80,7 @@ export class Place {
   readonly packed: Uint8Array
   readonly bell: number
   readonly entry: Uint8Array
+  readonly listed: Uint8Array
 
   constructor(indexes: IndexKeys, name: string, tuid: Tuple.Tuple) {
     this.indexes = indexes
@@ -91,6 +89,7 @@ export class Place {
     this.packed = Tuple.pack(tuid)
     this.bell = bellOf(this.packed)
     this.entry = Tuple.pack([tuid], indexes.entries(this.bell))
+    this.listed = Tuple.pack([tuid], indexes.list)
   }
 }
 

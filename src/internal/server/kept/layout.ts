@@ -111,3 +111,7 @@ export const queueOf = (definition: Owner, tuid: Tuple.Tuple): Located =>
     if (problem !== undefined) throw new TypeError(`the tuid cannot be used: ${problem}`)
     return new ServerKeys(tenantPrefix, tuid, definition)
   })
+
+/** A tuid for people to read. */
+export const textOfTuid = (tuid: Tuple.Tuple): string =>
+  JSON.stringify(tuid, (_, value) => typeof value === "bigint" ? String(value) : value)

@@ -8,6 +8,7 @@ import * as StateCodec from "../../../StateCodec.ts"
 import type { Transaction } from "../../../Transaction.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import * as Heads from "./head.ts"
+import { isListed } from "./indexes.ts"
 import type { ServerKeys } from "./layout.ts"
 
 /** Says whose state it is that does not fit. */
@@ -50,4 +51,10 @@ export const readState = (
 /** Writes a head. */
 export const writeHead = (transaction: TransactionState, keys: ServerKeys, head: Heads.Head): void => {
   transaction.set(keys.head, Heads.encode(head))
+}
+
+/** Writes whose server it is, and where it stands in the list of its definition: with its first state. */
+export const writeName = (transaction: TransactionState, keys: ServerKeys, name: string): void => {
+  transaction.set(keys.name, Buffer.from(name))
+  if (isListed(name)) transaction.set(keys.place.listed, new Uint8Array(0))
 }

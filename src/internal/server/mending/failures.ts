@@ -77,7 +77,9 @@ export const afterDeath = (server: Server, died: Died): Effect.Effect<void> => {
   const tag = envelope?.tag ?? "a message that cannot be read"
   record(server, server.metrics.deadLetters, 1)
   const told = Effect.logWarning(
-    `${server.definition.name}: "${tag}" failed ${died.attempts} times and is now a dead letter`,
+    died.attempts === 0
+      ? `${server.definition.name}: "${tag}" is a dead letter`
+      : `${server.definition.name}: "${tag}" failed ${died.attempts} times and is now a dead letter`,
     died.cause
   )
   const handler = server.effects.deadLetter

@@ -15,19 +15,22 @@ import * as Tuple from "../../../Tuple.ts"
 import { transact } from "../../transactions/loop.ts"
 import { signalKey } from "../../transactions/watching.ts"
 import { gone, type Server } from "../handling/server.ts"
+import { isListed } from "../kept/indexes.ts"
 import * as Answers from "../sending/answerCodec.ts"
 import { sendAnswer } from "../sending/answering.ts"
+import type { Located } from "../sending/client.ts"
 
 const PASS_LIMIT = 1_000
 
-/** Deletes a server. */
+/** Deletes a server that runs here, and ends its handle. */
 export const kill = (server: Server): Effect.Effect<void, BackendError> =>
-  Effect.flatMap(
-    transact(server.tenant, pass(server)),
-    (isLast) => isLast ? Effect.sync(() => gone(server)) : kill(server)
-  )
+  Effect.andThen(remove(server), Effect.sync(() => gone(server)))
 
-const pass = (server: Server): Effect.Effect<boolean, never, Transaction> =>
+/** Deletes a server. */
+export const remove = (server: Located): Effect.Effect<void, BackendError> =>
+  Effect.flatMap(transact(server.tenant, pass(server)), (isLast) => isLast ? Effect.void : remove(server))
+
+const pass = (server: Located): Effect.Effect<boolean, never, Transaction> =>
   Effect.flatMap(Transaction, (state) => {
     const { keys } = server
     const waiting = Tuple.range([], keys.waiting)
@@ -39,6 +42,8 @@ const pass = (server: Server): Effect.Effect<boolean, never, Transaction> =>
       }
       if (rows.length >= PASS_LIMIT) return false
       state.clearRange(keys.prefix, Tuple.strinc(keys.prefix))
+      if (isListed(server.definition.name)) state.clear(keys.place.listed)
+      if (server.definition.hosted) state.clear(keys.place.entry)
       for (const key of [keys.head, keys.push]) signalKey(server.tenant, state, key)
       return true
     })

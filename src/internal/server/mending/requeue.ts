@@ -70,10 +70,15 @@ export const requeue = (
 }
 
 /** Writes a dead letter, and answers the call that waits for the message. */
-export const bury = (state: TransactionState, keys: ServerKeys, died: Died): Effect.Effect<void> => {
+export const bury = (
+  state: TransactionState,
+  keys: ServerKeys,
+  died: Died,
+  answer = Answers.deadLettered(died.attempts, died.cause)
+): Effect.Effect<void> => {
   DeadLetters.write(state, keys, died)
   const caller = Result.getOrUndefined(Envelopes.decode(died.message))?.caller
   return caller === undefined
     ? Effect.void
-    : answerCaller(keys, state, caller, Answers.deadLettered(died.attempts, died.cause))
+    : answerCaller(keys, state, caller, answer)
 }

@@ -7,29 +7,35 @@
  * 3. A message that has failed before runs alone, and a batch ends before it, so that those in front of it are not held
  *    up (rule R12).
  * 4. A message that asks for the lock ends its batch.
+ * 5. A message that this version cannot read, or that is for another definition, comes alone too (`unreadable.ts`). While
+ *    it is left alone, nothing behind it is handled.
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import { Transaction } from "../../../Transaction.ts"
+import * as Tuple from "../../../Tuple.ts"
+import * as Keys from "../../data/keys.ts"
 import { show } from "../../data/show.ts"
 import * as Envelopes from "../../queue/envelope.ts"
-import { stampText } from "../../queue/pieces.ts"
 import * as Queue from "../../queue/queue.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { yieldTurn } from "../../transactions/turns.ts"
 import { type Armed, signalKey, watchKey } from "../../transactions/watching.ts"
 import type { ActionRequest } from "../definition/model.ts"
-import { answerOf, Crash, handle, type Handled, incoming } from "../handling/handlers.ts"
+import { answerOf, Crash, handle, type Handled, type Incoming, type Unread } from "../handling/handlers.ts"
 import { record } from "../handling/metrics.ts"
 import { type Held, type HeldLogs, holdLogs, PureRunner } from "../handling/purity.ts"
-import { loadState, save, type Server, stop, Unreadable } from "../handling/server.ts"
+import { loadState, newborn, save, type Server, stop, Unreadable } from "../handling/server.ts"
 import type { Fenced, Head } from "../kept/head.ts"
+import { takeWork } from "../kept/indexes.ts"
 import { headOf, writeHead } from "../kept/state.ts"
 import type { Died } from "../mending/requeue.ts"
 import { answerCaller } from "../sending/answering.ts"
+import { runsFor } from "../sending/messages.ts"
 import { acquire, type Acquired, requeueFenced } from "./locked.ts"
+import { buryMisdirected, graceLeft, isMisdirected, type Met, pauseOf, read } from "./unreadable.ts"
 
 /** More broken locks than this wait for their holders at no time: the oldest message is put back at once. */
 const FENCED_LIMIT = 16
@@ -40,7 +46,17 @@ const MEASURE_MILLIS = 1_000
 /** What a batch came to. */
 export type Batch =
   /** There is nothing to do until the key changes, or `dueMillis` have passed. */
-  | { readonly _tag: "Idle"; readonly watch: Armed; readonly dueMillis: number }
+  | {
+    readonly _tag: "Idle"
+    readonly watch: Armed
+    readonly dueMillis: number
+    /** Why the first message is left alone, if that is why (5). */
+    readonly unread?: Unread
+  }
+  /** A hosted server's queue is empty; `rests` says that its entry is gone. */
+  | { readonly _tag: "Empty"; readonly rests: boolean }
+  /** The first message may lock, and there is no place for another lock. */
+  | { readonly _tag: "Full" }
   /** Something was put in order: look again. */
   | { readonly _tag: "Again"; readonly died: Died | undefined }
   | { readonly _tag: "Gone" }
@@ -50,18 +66,26 @@ export type Batch =
     readonly actions: ReadonlyArray<ReadonlyArray<ActionRequest>>
     readonly acquired: Acquired | undefined
     readonly count: number
+    /** Whether the server has nothing else to do, and its entry is gone. */
+    readonly rests: boolean
   }
 
 /** How much the next batches take, and what this consumer has seen of locks; kept from batch to batch. */
 export interface Pace extends Held {
   /** The most messages that the next batch takes. */
   limit: number
+  /** Whether a batch that sees the end of a hosted server's queue takes its entry away. */
+  mayRest: boolean
+  /** Whether a message that may lock can be handled. */
+  mayLock: boolean
   /** The messages of the batch that runs. */
   seen: ReadonlyArray<Queue.Item>
   /** Which of them is being handled. */
   at: number
   /** When the queue was last measured. */
   measuredMillis: number
+  /** The message that this consumer steps back from (5). */
+  met: Met | undefined
   /** When this consumer first saw a lock, or a message of a broken one, on its own clock (2). */
   readonly sightings: Map<string, number>
 }
@@ -74,17 +98,26 @@ export const batchBody = Effect.fnUntraced(function*(
   const state = yield* Transaction
   const [bytes, peeked] = yield* Effect.all([
     state.get(server.keys.head),
-    Queue.peek(state, server.keys, pace.limit)
+    // one more than it takes shows whether these are the last ones
+    Queue.peek(state, server.keys, server.isHosted ? pace.limit + 1 : pace.limit)
   ], { concurrency: "unbounded" })
-  if (bytes === undefined) return { _tag: "Gone" }
+  if (bytes === undefined && !server.isHosted) return { _tag: "Gone" }
   if (state.timeMillis - pace.measuredMillis >= MEASURE_MILLIS) yield* measure(server, state, pace)
-  const head = yield* Effect.mapError(headOf(bytes), (error) => new Unreadable(error))
-  const held = head.lock !== undefined || head.fenced.length > 0 ? yield* watchLocks(server, state, pace, head) : 0
+  const head = bytes === undefined
+    ? undefined
+    : yield* Effect.mapError(headOf(bytes), (error) => new Unreadable(error))
+  const held = head !== undefined &&
+      (head.lock !== undefined || head.fenced.length > 0) ?
+    yield* watchLocks(server, state, pace, head) :
+    0
   if (typeof held !== "number") return held
+  if (peeked.length === 0 && server.isHosted && held === 0) {
+    return { _tag: "Empty", rests: yield* rest(server, state, pace, undefined) }
+  }
   if (peeked.length === 0) {
     return { _tag: "Idle", watch: watchKey(state, server.keys.push), dueMillis: held || Infinity }
   }
-  return yield* runItems(server, state, pace, head, untilFailed(peeked))
+  return yield* runItems(server, state, pace, head, untilFailed(peeked.slice(0, pace.limit)), peeked.length)
 })
 
 /** Measures the queue's length. */
@@ -148,14 +181,19 @@ const runItems = Effect.fnUntraced(function*(
   server: Server,
   state: TransactionState,
   pace: Pace,
-  head: Head,
-  items: ReadonlyArray<Queue.Item>
+  head: Head | undefined,
+  items: ReadonlyArray<Queue.Item>,
+  /** How many messages it saw: the items are all that there are when it took as many. */
+  seen: number
 ): Effect.fn.Return<Batch, Crash | Unreadable, Transaction> {
   const logs = yield* holdLogs
   const runner = yield* PureRunner.make(server.definition.name, state, logs)
+  runsFor(state, server.definition, server.tuid)
   pace.seen = items
   pace.logs = logs
-  const loaded = yield* Effect.mapError(loadState(server, head), (error) => new Unreadable(error))
+  const loaded = head === undefined
+    ? yield* newborn(server, runner)
+    : yield* Effect.mapError(loadState(server, head), (error) => new Unreadable(error))
   const decoded: Array<Result.Result<Envelopes.Envelope, string>> = []
   // once each, and only those that the batch comes to: it may end at its first message
   const envelopeOf = (index: number) => decoded[index] ??= Envelopes.decode(items[index]!.message)
@@ -164,15 +202,29 @@ const runItems = Effect.fnUntraced(function*(
   const outcomes: Array<Handled["outcome"]> = []
   let current = loaded.state
   let taken = 0
+  // a call that will be answered later: its server must be there then
+  let isLeftOpen = false
   let last: { readonly handled: Handled; readonly item: Queue.Item; readonly input: Acquired["input"] } | undefined
   for (const [index, item] of items.entries()) {
     pace.at = index
+    const envelope = envelopeOf(index)
+    const message = isMisdirected(server, envelope) ? undefined : read(server, item, envelope)
+    if (message === undefined || Result.isFailure(message) && message.failure.isForeign) {
+      if (index > 0) break
+      const back = yield* stepBack(server, state, pace, item, envelope, message?.failure)
+      if (back !== undefined) return back
+    }
+    if (!pace.mayLock && mayLock(server, envelope)) {
+      if (index === 0) return { _tag: "Full" }
+      break
+    }
     if (index > 0) yield* yieldTurn
     const { handled, input } = yield* Effect.catchDefect(
-      runItem(server, state, runner, logs, envelopeOf(index), item, index, current),
+      runItem(server, state, runner, logs, envelope, message!, index, current),
       (defect) => Effect.fail(new Crash("message", Cause.die(defect), logs, index))
     )
     taken++
+    isLeftOpen ||= input.caller !== undefined && handled.answer === undefined && !handled.stopped
     current = handled.state
     actions.push(handled.actions)
     outcomes.push(handled.outcome)
@@ -184,9 +236,11 @@ const runItems = Effect.fnUntraced(function*(
   Queue.take(state, server.keys, items.slice(0, taken))
   const lock = last?.handled.locks ? acquire(server, state, last.input, last.item) : undefined
   const saved = yield* Effect.mapError(
-    save(server, state, loaded, current, lock && { lock }),
+    save(server, state, loaded, current, lock && { lock }, lock !== undefined || isLeftOpen),
     (error) => new Crash("state", Cause.die(error), logs, taken === 1 ? 0 : undefined)
   )
+  const rests = lock === undefined && (head?.fenced.length ?? 0) === 0 && taken === seen &&
+    (yield* rest(server, state, pace, items[taken - 1]))
   state.onCommit.push(() => {
     for (const outcome of outcomes) record(server, server.metrics.outcome(outcome), 1)
   })
@@ -198,9 +252,56 @@ const runItems = Effect.fnUntraced(function*(
     state: saved.state,
     actions,
     acquired: lock && { lock, input: last!.input, ...saved },
-    count: taken
+    count: taken,
+    rests
   }
 })
+
+/** What becomes of a first message that is none of this version's (5); `undefined` when it fails like any other. */
+const stepBack = (
+  server: Server,
+  state: TransactionState,
+  pace: Pace,
+  item: Queue.Item,
+  envelope: Result.Result<Envelopes.Envelope, string>,
+  unread: Unread | undefined
+): Effect.Effect<Batch | undefined> =>
+  unread === undefined
+    ? Effect.map(
+      buryMisdirected(server, state, item, Result.getOrThrow(envelope)),
+      (died): Batch => ({ _tag: "Again", died })
+    )
+    : Effect.map(graceLeft(server, state, pace, item), (left): Batch | undefined =>
+      left > 0
+        ? { _tag: "Idle", watch: watchKey(state, item.keys[0]!), dueMillis: Math.min(left, pauseOf(pace)), unread }
+        : undefined)
+
+/** Whether the handler of a message may ask for the lock. */
+const mayLock = (server: Server, envelope: Result.Result<Envelopes.Envelope, string>): boolean =>
+  Result.isSuccess(envelope) && server.definition.messages.get(envelope.success.tag)?.locks === true
+
+/**
+ * Takes the entry of a hosted server away, whose queue has nothing behind `last`: a push that this transaction does not
+ * see makes it conflict. The counters of an empty queue go with the entry. Succeeds with whether the entry is gone.
+ */
+const rest = (
+  server: Server,
+  state: TransactionState,
+  pace: Pace,
+  last: Queue.Item | undefined
+): Effect.Effect<boolean> => {
+  if (!server.isHosted || !pace.mayRest) return Effect.succeed(false)
+  const { keys } = server
+  const { begin, end } = Tuple.range([], keys.items)
+  state.addReadConflict({ begin: last === undefined ? begin : Keys.next(last.keys.at(-1)!), end })
+  return Effect.map(takeWork(state, keys.place), (taken) => {
+    if (taken) {
+      state.clear(keys.push)
+      state.clear(keys.pop)
+    }
+    return taken
+  })
+}
 
 /** What says of the calls of a batch that they wait, up to the message that must be its last. */
 const waitingKeys = (
@@ -225,20 +326,16 @@ const runItem = Effect.fnUntraced(function*(
   runner: PureRunner,
   logs: HeldLogs,
   envelope: Result.Result<Envelopes.Envelope, string>,
-  item: Queue.Item,
+  message: Result.Result<Incoming, Unread>,
   index: number,
   current: unknown
 ) {
   if (index === 0 && Result.isSuccess(envelope)) {
     record(server, server.metrics.oldestMillis, Math.max(0, state.timeMillis - envelope.success.millis))
   }
-  const message = Result.flatMap(
-    envelope,
-    (decoded) => incoming(server, decoded, item.attempts + 1, decoded.id ?? stampText(item.stamp))
-  )
   if (Result.isFailure(message)) {
-    const tag = Result.isSuccess(envelope) ? envelope.success.tag : "message"
-    return yield* Effect.fail(new Crash(tag, Cause.die(new Error(message.failure)), logs, index))
+    const { problem, tag } = message.failure
+    return yield* Effect.fail(new Crash(tag, Cause.die(new Error(problem)), logs, index))
   }
   const input = message.success
   const handled = yield* handle(server, runner, logs, input, current, index)

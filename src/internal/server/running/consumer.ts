@@ -30,7 +30,7 @@ import { gone, isEnded, type Server, stop, stopUnreadable, Unreadable } from "..
 import { afterDeath, charge, isOfMessage } from "../mending/failures.ts"
 import { sweepWaiting } from "../mending/sweep.ts"
 import { type Batch, batchBody, type Pace } from "./batch.ts"
-import { runLocked } from "./locked.ts"
+import { type Acquired, runLocked } from "./locked.ts"
 
 /** How the consumer comes back after a crash: quickly at first, never more often than every 30 seconds in the end. */
 export const defaultRestart: Schedule.Schedule<unknown, unknown> = Schedule.min([
@@ -49,43 +49,75 @@ const SWEEP_MILLIS = 10 * 60_000
 
 type Idle = Extract<Batch, { _tag: "Idle" }>
 
-/** One turn: a batch, its actions, its lock. Succeeds with what to wait for, if there is nothing to do. */
-const turn = (
+/** Runs the locked section of a lock that a batch acquired, or lets somebody run it. */
+type RunLock = (acquired: Acquired) => Effect.Effect<void, BackendError | Unreadable>
+
+/** How a consumer, or a host, begins with a server. */
+export const paceOf = (server: Server): Pace => ({
+  limit: server.options.consumeK,
+  mayRest: true,
+  mayLock: true,
+  seen: [],
+  at: 0,
+  measuredMillis: 0,
+  logs: HeldLogs.none,
+  met: undefined,
+  sightings: new Map()
+})
+
+/** One turn: a batch, its actions, its lock. Succeeds with what the batch came to. */
+export const turn = (
   server: Server,
-  pace: Pace
-): Effect.Effect<Idle | undefined, Crash | Unreadable | BackendError> => {
+  pace: Pace,
+  runLock: RunLock
+): Effect.Effect<Batch, Crash | Unreadable | BackendError> => {
   const run = transact(server.tenant, batchBody(server, pace), {
     retried: (error, tries) => {
       const { _tag } = error.reason
+      // whoever pushes again and again must not be met again and again
+      if (_tag === "Conflict") pace.mayRest = false
       if (_tag === "TransactionTooOld" || _tag === "Conflict" && tries > CONFLICTS_LIMIT) pace.limit = halved(pace)
       retried(server, error)
     }
   })
   const attributes = { server: server.definition.name }
-  return Effect.flatMap(traced(run, "DgenServer.consume", () => ({ attributes })), (batch) => {
-    switch (batch._tag) {
-      case "Idle":
-        return Effect.succeed(batch)
-      case "Again":
-        return Effect.as(batch.died === undefined ? Effect.void : afterDeath(server, batch.died), undefined)
-      case "Gone":
-        gone(server)
-        return Effect.undefined
-      case "Done":
-        pace.limit = Math.min(server.options.consumeK, Math.max(1, pace.limit * 2))
-        return Effect.as(afterBatch(server, batch), undefined)
+  return Effect.flatMap(
+    traced(run, "DgenServer.consume", () => ({ attributes })),
+    (batch): Effect.Effect<Batch, BackendError | Unreadable> => {
+      switch (batch._tag) {
+        case "Again":
+          return Effect.as(batch.died === undefined ? Effect.void : afterDeath(server, batch.died), batch)
+        case "Idle":
+          return Effect.as(steppedBack(server, pace, batch), batch)
+        case "Done":
+          pace.limit = Math.min(server.options.consumeK, Math.max(1, pace.limit * 2))
+          return Effect.as(afterBatch(server, batch, runLock), batch)
+        default:
+          return Effect.succeed(batch)
+      }
     }
-  })
+  )
+}
+
+/** Says once why the consumer leaves its first message alone. */
+const steppedBack = (server: Server, pace: Pace, { unread }: Idle): Effect.Effect<void> => {
+  const { met } = pace
+  if (unread === undefined || met === undefined || met.told) return Effect.void
+  met.told = true
+  return Effect.logWarning(
+    `${server.definition.name}: this version cannot read "${unread.tag}", and waits for one that can: ${unread.problem}`
+  )
 }
 
 const afterBatch = (
   server: Server,
-  batch: Extract<Batch, { _tag: "Done" }>
+  batch: Extract<Batch, { _tag: "Done" }>,
+  runLock: RunLock
 ): Effect.Effect<void, BackendError | Unreadable> => {
   record(server, server.metrics.batchSize, batch.count)
   return Effect.andThen(
     runActions(server, batch.actions, batch.state),
-    batch.acquired === undefined ? Effect.void : Effect.asVoid(runLocked(server, batch.acquired))
+    batch.acquired === undefined ? Effect.void : runLock(batch.acquired)
   )
 }
 
@@ -117,22 +149,17 @@ const learn = (server: Server, pace: Pace, error: Crash | BackendError): Effect.
 /** A turn, and the wait after it if there was nothing to do; the watch ends with it, also where an interruption came before the wait. */
 const turnAndWait = (server: Server, pace: Pace, wait: (batch: Idle) => Effect.Effect<void>) =>
   Effect.uninterruptibleMask((restore) =>
-    Effect.tap(Effect.exit(turn(server, pace)), (exit) =>
-      Exit.isFailure(exit) || exit.value === undefined
-        ? Effect.void
-        : Effect.ensuring(restore(wait(exit.value)), Effect.sync(exit.value.watch.cancel)))
+    Effect.tap(Effect.exit(turn(server, pace, (acquired) => Effect.asVoid(runLocked(server, acquired)))), (exit) => {
+      if (Exit.isFailure(exit)) return Effect.void
+      if (exit.value._tag === "Gone") gone(server)
+      if (exit.value._tag !== "Idle") return Effect.void
+      return Effect.ensuring(restore(wait(exit.value)), Effect.sync(exit.value.watch.cancel))
+    })
   )
 
 /** The consumer's life: turns, and its restarts (3). Ends when the handle ends. */
 export const consume = Effect.fnUntraced(function*(server: Server) {
-  const pace: Pace = {
-    limit: server.options.consumeK,
-    seen: [],
-    at: 0,
-    measuredMillis: 0,
-    logs: HeldLogs.none,
-    sightings: new Map()
-  }
+  const pace = paceOf(server)
   const restart = server.options.restart ?? defaultRestart
   const clock = yield* Clock.Clock
   let sweptMillis = clock.currentTimeMillisUnsafe()
@@ -154,19 +181,20 @@ export const consume = Effect.fnUntraced(function*(server: Server) {
       yield* stopUnreadable(server, error)
       return
     }
-    yield* crashed(server, pace, error, exit.cause)
+    yield* failed(server, pace, exit.cause)
     const pause = Effect.raceFirst(step(Cause.squash(exit.cause)), Deferred.await(server.ended))
     const again = yield* Effect.exit(pause)
     if (Exit.isFailure(again) && !Cause.hasInterruptsOnly(again.cause)) yield* giveUp(server)
   }
 })
 
-const crashed = (
+/** Tells of a turn that failed, and learns from it (1, 2). */
+export const failed = (
   server: Server,
   pace: Pace,
-  error: Crash | BackendError | undefined,
-  exit: Cause.Cause<unknown>
+  exit: Cause.Cause<Crash | Unreadable | BackendError>
 ): Effect.Effect<void> => {
+  const error = exit.reasons.find((reason) => reason._tag === "Fail")?.error as Crash | BackendError | undefined
   const what = error instanceof Crash ? `handling "${error.messageTag}"` : "consuming"
   const name = server.definition.name
   record(server, server.metrics.outcome("crash"), 1)

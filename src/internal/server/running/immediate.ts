@@ -33,6 +33,7 @@ import {
   gone,
   isEnded,
   load,
+  newborn,
   save,
   type Server,
   stop,
@@ -43,6 +44,7 @@ import { afterDeath, buryDirect, isOfMessage } from "../mending/failures.ts"
 import * as Answers from "../sending/answerCodec.ts"
 import { inlineAnswer, markWaiting, openInline } from "../sending/answering.ts"
 import { exists, forget } from "../sending/client.ts"
+import { runsFor } from "../sending/messages.ts"
 import { acquire, type Acquired, runLocked } from "./locked.ts"
 
 /** A message without the id that its transaction gives it; `data` is its payload as plain data. */
@@ -80,28 +82,32 @@ const body = Effect.fnUntraced(function*(
     state.get(server.keys.head),
     inline ? Queue.peek(state, server.keys, 1) : Effect.succeed([])
   ], { concurrency: "unbounded" })
-  if (bytes === undefined) return yield* new ServerKilled({ server: server.definition.name })
+  if (bytes === undefined && !server.isHosted) return yield* new ServerKilled({ server: server.definition.name })
   if (waiting.length > 0) return undefined
   const { tag } = direct.message
   const wrong = (error: StateError) => new Crash(tag, Cause.die(error), logs, undefined)
-  const loaded = yield* Effect.mapError(load(server, bytes), (error) => new Unreadable(error))
+  const runner = yield* PureRunner.make(server.definition.name, state, logs)
+  const loaded = bytes === undefined
+    ? yield* newborn(server, runner)
+    : yield* Effect.mapError(load(server, bytes), (error) => new Unreadable(error))
   const isLocked = loaded.head.lock !== undefined
   if (inline && isLocked) return undefined
-  const runner = yield* PureRunner.make(server.definition.name, state, logs)
+  runsFor(state, server.definition, server.tuid)
   openInline(state, direct.caller)
   const input: Incoming = { ...direct, id: Buffer.from(state.operationId.subarray(0, 20)).toString("hex") }
   const handled = yield* handle(server, runner, logs, input, loaded.state, undefined)
   if (handled.locks && isLocked) return yield* new Locked({ server: server.definition.name, tag })
   const lock = handled.locks ? acquire(server, state, input, undefined) : undefined
-  const saved = yield* Effect.mapError(save(server, state, loaded, handled.state, lock && { lock }), wrong)
+  const answer = answerOf(input.message, handled) ?? inlineAnswer(state)
+  const isWaiting = answer === undefined && input.caller !== undefined
+  const isNeeded = lock !== undefined || isWaiting
+  const saved = yield* Effect.mapError(save(server, state, loaded, handled.state, lock && { lock }, isNeeded), wrong)
   state.onCommit.push(() => {
     logs.release()
     record(server, server.metrics.outcome(handled.outcome), 1)
   })
   // before the answer: who has it finds the handle stopped
   if (handled.stopped) state.onCommit.push(() => stop(server, show(handled.stop)))
-  const answer = answerOf(input.message, handled) ?? inlineAnswer(state)
-  const isWaiting = answer === undefined && input.caller !== undefined
   if (isWaiting) markWaiting(state, server.keys, input.caller)
   return {
     handled: { ...handled, state: saved.state },
@@ -254,7 +260,14 @@ const crashedInline = (
   const { caller, data, message, trace } = direct
   const buried = Effect.flatMap(Clock.currentTimeMillis, (millis) =>
     buryDirect(server, {
-      message: Envelopes.encode({ tag: message.tag, payload: data, caller, trace, millis }),
+      message: Envelopes.encode({
+        tag: message.tag,
+        payload: data,
+        caller,
+        trace,
+        millis,
+        server: server.definition.name
+      }),
       attempts: 1,
       cause: Cause.pretty(error.cause)
     }))

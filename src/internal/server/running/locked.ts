@@ -61,11 +61,13 @@ import {
   Unreadable
 } from "../handling/server.ts"
 import type { Head, Lock } from "../kept/head.ts"
+import { giveWork } from "../kept/indexes.ts"
 import { headOf, writeHead } from "../kept/state.ts"
 import { afterDeath, isOfMessage } from "../mending/failures.ts"
 import { type Died, forget, keep, requeue } from "../mending/requeue.ts"
 import * as Answers from "../sending/answerCodec.ts"
 import { answerCaller } from "../sending/answering.ts"
+import { runsFor } from "../sending/messages.ts"
 
 /** How often a handler runs for one lock, when others keep changing what it changes. */
 const RUNS_LIMIT = 5
@@ -97,6 +99,8 @@ export const acquire = (
   const token = state.operationId.slice(0, 20)
   if (queued !== undefined) keep(state, server.keys, token, withId(queued.message, input.id))
   const { kind, tag } = input.message
+  // its entry stays while it is locked: whoever takes the server over sees the lock, and breaks it in time
+  if (server.definition.hosted) giveWork(state, server.keys.place)
   return { token, millis: state.timeMillis, tag, kind, attempts: queued?.attempts }
 }
 
@@ -275,6 +279,7 @@ const finishBody = Effect.fnUntraced(function*(
 /** Ends a lock whose message has to be handled anew, and not by its own fault: no attempt is counted. */
 const letGo = (server: Server, state: TransactionState, { lock }: Acquired, head: Head) => {
   signalKey(server.tenant, state, server.keys.head)
+  server.keys.ring(state)
   writeHead(state, server.keys, { ...head, lock: undefined })
   const { attempts, token } = lock
   return Effect.map(
@@ -286,6 +291,7 @@ const letGo = (server: Server, state: TransactionState, { lock }: Acquired, head
 /** Writes the state, and the head without the lock; wakes those of this process who wait. */
 const unlock = (server: Server, state: TransactionState, loaded: Loaded, value: unknown, change: HeadChange = {}) => {
   signalKey(server.tenant, state, server.keys.head)
+  server.keys.ring(state)
   return save(server, state, loaded, value, { lock: undefined, ...change })
 }
 
@@ -311,6 +317,7 @@ const outcomeOf = Effect.fnUntraced(function*(
   }
   if (outcome._tag === "Update") {
     const runner = yield* PureRunner.make(server.definition.name, state, logs)
+    runsFor(state, server.definition, server.tuid)
     state.onCommit.push(() => logs.release())
     const callback = Effect.suspend(() => {
       const result = outcome.apply(loaded.state)

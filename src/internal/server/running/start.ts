@@ -19,19 +19,15 @@ import { DefinitionMismatch } from "../definition/errors.ts"
 import type { Behaviour, Effects, Options } from "../definition/model.ts"
 import { holdLogs, PureRunner } from "../handling/purity.ts"
 import { make, RunsIn, stop } from "../handling/server.ts"
-import type { Head } from "../kept/head.ts"
-import { ServerKeys } from "../kept/layout.ts"
-import { headOf, named, readState, writeHead } from "../kept/state.ts"
+import { first, type Head } from "../kept/head.ts"
+import { ServerKeys, textOfTuid } from "../kept/layout.ts"
+import { headOf, named, readState, writeHead, writeName } from "../kept/state.ts"
 import * as Clients from "../sending/client.ts"
 import { consume } from "./consumer.ts"
 import * as Handles from "./handle.ts"
 
 export { client } from "../sending/client.ts"
-export { castAllTx } from "../sending/messages.ts"
-
-/** A tuid for people to read. */
-const textOf = (tuid: Tuple.Tuple): string =>
-  JSON.stringify(tuid, (_, value) => typeof value === "bigint" ? String(value) : value)
+export { castAllTx, castSelfTx } from "../sending/messages.ts"
 
 /** Writes the first state, or finds that there is one. Succeeds with the tuid that counts. */
 const initialise = Effect.fnUntraced(function*(behaviour: Behaviour, options: Options, tenant: Tenant["Service"]) {
@@ -48,7 +44,7 @@ const initialise = Effect.fnUntraced(function*(behaviour: Behaviour, options: Op
     return yield* new DefinitionMismatch({
       server: definition.name,
       stored: Buffer.from(stored).toString(),
-      tuid: textOf(tuid)
+      tuid: textOfTuid(tuid)
     })
   }
   const head = bytes === undefined ? undefined : yield* headOf(bytes)
@@ -64,20 +60,20 @@ const writeFirst = (
   state: TransactionState,
   keys: ServerKeys,
   head: Head | undefined,
-  first: unknown
+  initial: unknown
 ) =>
-  Effect.map(StateCodec.make(behaviour.definition.state).write(keys.state, undefined, first), () => {
-    state.set(keys.name, Buffer.from(behaviour.definition.name))
-    const version = Keys.toText(state.operationId)
-    writeHead(state, keys, head === undefined ? { version, lock: undefined, fenced: [] } : { ...head, version })
+  Effect.map(StateCodec.make(behaviour.definition.state).write(keys.state, undefined, initial), () => {
+    const { definition } = behaviour
+    writeName(state, keys, definition.name)
+    writeHead(state, keys, { ...head ?? first(definition), version: Keys.toText(state.operationId) })
     // whoever watches for pushes sees when the key goes, and with it the server
     state.add(keys.push, Counters.amountBytes(0))
   })
 
 /** Two definitions with one name in one tenant layer would read each other's messages. */
-const register = (
+export const register = (
   behaviour: Behaviour,
-  options: Options,
+  tuid: Tuple.Tuple,
   tenant: Tenant["Service"]
 ): Effect.Effect<void, DefinitionMismatch> => {
   const { definition } = behaviour
@@ -87,7 +83,7 @@ const register = (
       new DefinitionMismatch({
         server: definition.name,
         stored: `another definition named ${definition.name}`,
-        tuid: textOf(options.tuid)
+        tuid: textOfTuid(tuid)
       })
     )
   }
@@ -100,7 +96,7 @@ export const start = Effect.fnUntraced(function*(behaviour: Behaviour, effects: 
   const tenant = yield* Tenant
   const { definition } = behaviour
   yield* Clients.keysOf(definition, tenant, options.tuid)
-  yield* register(behaviour, options, tenant)
+  yield* register(behaviour, options.tuid, tenant)
   const tuid: Tuple.Tuple = yield* named(
     definition.name,
     transact(tenant, initialise(behaviour, options, tenant))
@@ -109,7 +105,7 @@ export const start = Effect.fnUntraced(function*(behaviour: Behaviour, effects: 
   const parent = yield* Scope.Scope
   const scope = yield* Scope.fork(parent)
   const context = yield* Effect.context<never>()
-  const server = make({ definition, behaviour, effects, options, tenant, tuid, keys, context })
+  const server = make({ definition, behaviour, effects, options, tenant, tuid, keys, context, isHosted: false })
   yield* Scope.addFinalizer(scope, server.inFlight.idle)
   const consumer = options.consume
     ? yield* Effect.forkIn(Effect.provideService(consume(server), RunsIn, server), scope)

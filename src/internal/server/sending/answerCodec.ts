@@ -6,7 +6,7 @@
 import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
 import { codecOf, packData, packValue, unpackValue } from "../../data/codec.ts"
-import { DeadLettered, HandlerCrashed, ServerKilled, ServerStopped } from "../definition/errors.ts"
+import { DeadLettered, DefinitionMismatch, HandlerCrashed, ServerKilled, ServerStopped } from "../definition/errors.ts"
 import type { Answer, Definition, Message } from "../definition/model.ts"
 
 const SUCCESS = 0
@@ -15,6 +15,7 @@ const CRASHED = 2
 const STOPPED = 3
 const DEAD = 4
 const KILLED = 5
+const MISMATCH = 6
 
 /** The largest answer: below what fits a transaction beside the rest of its batch. */
 const ANSWER_LIMIT_BYTES = 5_000_000
@@ -30,6 +31,9 @@ export const deadLettered = (attempts: number, cause: string): Uint8Array => pac
 
 /** The bytes of an answer that says the server was killed. */
 export const killed: Uint8Array = packValue([KILLED])
+
+/** The bytes of an answer that says the tuid belongs to another definition. */
+export const mismatched = (stored: string, tuid: string): Uint8Array => packValue([MISMATCH, stored, tuid])
 
 /** The bytes of an answer, and what is wrong when they only say that the handler crashed. */
 export interface Encoded {
@@ -91,6 +95,11 @@ export const decode = (definition: Definition, message: Message, bytes: Uint8Arr
     case DEAD:
       if (typeof value === "string" && typeof attempts === "number") {
         return Exit.fail(new DeadLettered({ server, tag, attempts, cause: value }))
+      }
+      break
+    case MISMATCH:
+      if (typeof value === "string" && typeof attempts === "string") {
+        return Exit.fail(new DefinitionMismatch({ server, stored: value, tuid: attempts }))
       }
       break
     case KILLED:

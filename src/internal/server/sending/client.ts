@@ -5,6 +5,7 @@
  * 2. A call ends with its answer, at its time limit, when its layer's scope closes, or when its handle ends.
  */
 import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
@@ -15,6 +16,7 @@ import { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
 import type { Caller } from "../../queue/envelope.ts"
 import * as Queue from "../../queue/queue.ts"
+import { LocalHostsOf } from "../../tenant/hosts.ts"
 import { transact } from "../../transactions/loop.ts"
 import { CallTimeout, InvalidTuid, ServerStopped } from "../definition/errors.ts"
 import type { Client, Definition } from "../definition/model.ts"
@@ -155,6 +157,7 @@ export const client = Effect.fnUntraced(function*(definition: Definition, tuid: 
   const tenant = yield* Tenant
   const keys = yield* keysOf(definition, tenant, tuid)
   const located = { definition, tenant, keys }
+  const hosts = definition.hosted ? Context.get(tenant.services, LocalHostsOf) : undefined
   return make(located, (tag, payload, timeoutMillis) => {
     const call = Effect.flatMap(
       Effect.fromResult(check(definition, ["call"], "call", tag, payload)),
@@ -164,6 +167,9 @@ export const client = Effect.fnUntraced(function*(definition: Definition, tuid: 
           (bytes) => Answers.decode(definition, checked.message, bytes)
         )
     )
-    return withTimeout(call, definition.name, tag, timeoutMillis)
+    return Effect.suspend(() =>
+      hosts?.get(definition.name)?.call(tuid, tag, payload, timeoutMillis) ??
+        withTimeout(call, definition.name, tag, timeoutMillis)
+    )
   })
 })

@@ -77,7 +77,7 @@ export const toBytes = (
 ): Result.Result<Uint8Array, PayloadTooLarge | InvalidPayload> => {
   const named = { server: definition.name, tag: checked.message.tag }
   const packed = Result.mapError(
-    Envelopes.tryEncode({ tag: checked.message.tag, payload: checked.data, caller, ...sent }),
+    Envelopes.tryEncode({ tag: checked.message.tag, payload: checked.data, caller, server: definition.name, ...sent }),
     (problem) => new InvalidPayload({ ...named, ...problem })
   )
   return Result.flatMap(
@@ -160,3 +160,22 @@ export const castAllTx = (
           return Queue.done(state)
         }
       )))
+
+const SELF = Symbol("effect-dgen/server/self")
+
+/** Says whose handlers a transaction runs. */
+export const runsFor = (state: TransactionState, definition: Definition, tuid: Tuple.Tuple): void =>
+  state.keep(SELF, { definition, tuid })
+
+/** Casts to the server whose handler runs. */
+export const castSelfTx = (
+  definition: Definition,
+  operation: string,
+  messages: ReadonlyArray<readonly [tag: string, payload?: unknown]>
+): Effect.Effect<void, InvalidPayload | UnknownMessage | PayloadTooLarge, Transaction> =>
+  Effect.flatMap(Transaction, (state) => {
+    const self = state.kept<{ readonly definition: Definition; readonly tuid: Tuple.Tuple }>(SELF)
+    return self?.definition === definition
+      ? castAllTx(definition, self.tuid, operation, messages)
+      : Effect.die(new TypeError(`${definition.name}.${operation}: only a handler of ${definition.name} has a self`))
+  })

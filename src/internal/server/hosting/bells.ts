@@ -1,0 +1,228 @@
+/**
+ * What a host hears from other processes: the bells of its definition, and the entries that they ring for.
+ *
+ * Owner: one a host; its fiber lives in the host's scope and ends with it. It survives failures of the store: it tries again
+ * after a pause.
+ *
+ * 1. All bells are read, and watched, in one transaction that writes nothing (rule R8). One that shows another number than
+ *    this process's own rings explain leads to a look at its entries, a page at a time.
+ * 2. A look goes on where the last one stopped when the host had no room, and goes round: no entry stands before others
+ *    for ever (rule H5).
+ * 3. Nothing polls: the timer behind the watches is for one that was lost, and differs from host to host.
+ */
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Random from "effect/Random"
+import type { BackendError } from "../../../BackendError.ts"
+import type { Tenant } from "../../../Tenant.ts"
+import { Transaction } from "../../../Transaction.ts"
+import * as Tuple from "../../../Tuple.ts"
+import * as Counters from "../../data/counters.ts"
+import * as Keys from "../../data/keys.ts"
+import { transact } from "../../transactions/loop.ts"
+import { type Armed, watchKey } from "../../transactions/watching.ts"
+import { BELLS, type IndexKeys, tuidOfKey } from "../kept/indexes.ts"
+
+/** Entries that one transaction reads. */
+const PAGE_ROWS = 256
+
+/** A lost watch costs this much waiting, and up to half as much again. */
+const WATCH_LIMIT_MILLIS = 30_000
+
+/** Between two looks at the bells: those who ring meanwhile share one. */
+const PAUSE_MILLIS = 5
+
+/** After a failure of the store. */
+const AWAY_MILLIS = 500
+
+/** Due wake-ups that one transaction turns into entries. */
+const WAKES_ROWS = 100
+
+/** What bells lead to. */
+export interface Listening {
+  readonly tenant: Tenant["Service"]
+  readonly indexes: IndexKeys
+  /** A server has something to do. Whether there was room for it. */
+  readonly offer: (tuid: Tuple.Tuple, entry: Uint8Array) => boolean
+  /** Turns wake-ups that are due into entries, in their transaction. */
+  readonly due: (keys: ReadonlyArray<Uint8Array>) => Effect.Effect<void, never, Transaction>
+}
+
+export class Bells {
+  readonly #host: Listening
+  /** What each bell showed, and how often this process rang it since. */
+  readonly #seen: Array<bigint> = Array.from({ length: BELLS }, () => -1n)
+  readonly #own: Array<number> = Array.from({ length: BELLS }, () => 0)
+  /** The bells with entries that nobody has looked at, and where the look stopped. */
+  readonly #unseen = new Map<number, Uint8Array | undefined>()
+  #called: Deferred.Deferred<void> = Deferred.makeUnsafe()
+
+  constructor(host: Listening) {
+    this.#host = host
+  }
+
+  /** A commit of this process rang, and the host was told directly. */
+  rang(bell: number): void {
+    this.#own[bell]!++
+  }
+
+  /** Looks at all entries again: the host's share is another. */
+  lookAgain(): void {
+    for (let bell = 0; bell < BELLS; bell++) this.#unseen.set(bell, undefined)
+    this.call()
+  }
+
+  /** Looks again at the entries of one bell. */
+  missed(bell: number): void {
+    if (!this.#unseen.has(bell)) this.#unseen.set(bell, undefined)
+  }
+
+  /** The host has room again. */
+  call(): void {
+    Deferred.doneUnsafe(this.#called, Exit.void)
+  }
+
+  /** Listens for ever. */
+  get listen(): Effect.Effect<never> {
+    return Effect.forever(
+      Effect.catchCause(
+        Effect.suspend(() => {
+          this.#called = Deferred.makeUnsafe()
+          return Effect.andThen(this.#looks(), this.#wait)
+        }),
+        (cause) =>
+          Effect.andThen(
+            Effect.logWarning("a host could not look for servers that have something to do, it tries again", cause),
+            Effect.sleep(AWAY_MILLIS)
+          )
+      )
+    )
+  }
+
+  /** Looks at the entries of the bells that rang, as long as there is room (2). */
+  #looks(): Effect.Effect<void, BackendError> {
+    return Effect.suspend(() => {
+      const next = this.#unseen.entries().next()
+      if (next.done === true) return Effect.void
+      const [bell, cursor] = next.value
+      // to the end of the line: the others' turn comes before its next page
+      this.#unseen.delete(bell)
+      return Effect.flatMap(
+        Effect.onError(this.#page(bell, cursor), () => Effect.sync(() => this.#unseen.set(bell, cursor))),
+        (rest) => {
+          if (rest === undefined) return this.#looks()
+          this.#unseen.set(bell, rest.from)
+          return rest.isFull ? Effect.void : this.#looks()
+        }
+      )
+    })
+  }
+
+  /** One page of entries. Succeeds with where the next one begins, if there may be one. */
+  #page(bell: number, cursor: Uint8Array | undefined) {
+    const prefix = this.#host.indexes.entries(bell)
+    const { begin, end } = Tuple.range([], prefix)
+    const read = Effect.flatMap(
+      Transaction,
+      (state) => state.getRange(cursor ?? begin, end, { limit: PAGE_ROWS, snapshot: true })
+    )
+    return Effect.map(transact(this.#host.tenant, read), (rows) => {
+      for (const { key, value } of rows) {
+        const tuid = tuidOfKey(key, prefix, 0)
+        if (tuid !== undefined && !this.#host.offer(tuid, value)) return { from: key, isFull: true }
+      }
+      return rows.length < PAGE_ROWS ? undefined : { from: Keys.next(rows.at(-1)!.key), isFull: false }
+    })
+  }
+
+  /** Reads and watches all bells, and waits for one to ring, for a wake-up, or for the host (1, 3). */
+  get #wait(): Effect.Effect<void, BackendError> {
+    return Effect.flatMap(transact(this.#host.tenant, this.#arm), ({ armed, dueMillis, rang }) => {
+      const ended = Effect.sync(() => {
+        for (const watch of armed) watch.cancel()
+      })
+      if (rang || dueMillis === 0) return Effect.andThen(ended, dueMillis === 0 ? this.#wakeDue : Effect.void)
+      return Effect.flatMap(Random.nextBetween(WATCH_LIMIT_MILLIS, 1.5 * WATCH_LIMIT_MILLIS), (limitMillis) => {
+        const ring = Effect.raceAllFirst([
+          Deferred.await(this.#called),
+          this.#signalled,
+          Effect.sleep(Math.min(limitMillis, dueMillis)),
+          ...armed.map((watch) => Deferred.await(watch.deferred))
+        ])
+        return Effect.andThen(Effect.ensuring(ring, ended), Effect.sleep(PAUSE_MILLIS))
+      })
+    })
+  }
+
+  /** Ends when a commit of this process rings a bell. */
+  get #signalled(): Effect.Effect<void> {
+    const { indexes, tenant } = this.#host
+    return Effect.callback<void>((resume) => {
+      const stops = Array.from(
+        { length: BELLS },
+        (_, bell) =>
+          tenant.backend.signals.listen(Keys.toText(indexes.bell(bell)), () => {
+            for (const stop of stops) stop()
+            resume(Effect.void)
+          })
+      )
+      return Effect.sync(() => {
+        for (const stop of stops) stop()
+      })
+    })
+  }
+
+  /** The transaction that reads and watches. */
+  get #arm() {
+    const { indexes } = this.#host
+    return Effect.gen({ self: this }, function*() {
+      const state = yield* Transaction
+      const bells = Tuple.range([], indexes.bells)
+      const wakes = Tuple.range([], indexes.wakes)
+      const [rows, first] = yield* Effect.all([
+        state.getRange(bells.begin, bells.end, { limit: BELLS, snapshot: true }),
+        state.getRange(wakes.begin, wakes.end, { limit: 1, snapshot: true })
+      ], { concurrency: "unbounded" })
+      const shown = new Map(rows.map((row) => [Keys.toText(row.key), Counters.readBigint(row.value)]))
+      const armed: Array<Armed> = []
+      let rang = false
+      for (let bell = 0; bell < BELLS; bell++) {
+        const key = indexes.bell(bell)
+        const value = shown.get(Keys.toText(key)) ?? 0n
+        if (value !== this.#seen[bell]! + BigInt(this.#own[bell]!)) {
+          rang = true
+          this.missed(bell)
+        }
+        this.#seen[bell] = value
+        this.#own[bell] = 0
+        armed.push(watchKey(state, key))
+      }
+      const due = first.length === 0 ? Infinity : dueOf(first[0]!.key, indexes)
+      return { armed, rang, dueMillis: Math.max(0, due - state.timeMillis) }
+    })
+  }
+
+  /** Turns wake-ups that are due into entries: whoever works on their servers hears of it like of any other. */
+  get #wakeDue(): Effect.Effect<void, BackendError> {
+    const { indexes, tenant } = this.#host
+    const body = Effect.flatMap(Transaction, (state) => {
+      const { begin, end } = Tuple.range([], indexes.wakes)
+      return Effect.flatMap(
+        state.getRange(begin, end, { limit: WAKES_ROWS, snapshot: true }),
+        (rows) => this.#host.due(rows.map((row) => row.key).filter((key) => dueOf(key, indexes) <= state.timeMillis))
+      )
+    })
+    return transact(tenant, body)
+  }
+}
+
+/** When a wake-up is due: at once, where its key says nothing, so that it goes. */
+const dueOf = (key: Uint8Array, indexes: IndexKeys): number => {
+  try {
+    const [millis] = Tuple.unpack(key, indexes.wakes.length)
+    return typeof millis === "number" ? millis : 0
+  } catch {
+    return 0
+  }
+}

@@ -1,0 +1,476 @@
+/**
+ * A host: runs, in this process, the servers of one definition that have something to do.
+ *
+ * Owner: the scope of the host's layer. The turns of servers and their locked sections run in fibers of their own, which
+ * the end of the scope waits for as long as `grace` allows.
+ *
+ * 1. A server is known while it has something to do here, or its state is kept. Each is in one place at a time: in the
+ *    line, at work, aside (locked, crashed, or without room for its lock), or at rest.
+ * 2. At most `concurrency` servers work at a time, a batch each; one that has more to do goes to the end of the line
+ *    (rule H5). One that is aside holds no place.
+ * 3. One that is aside remembers its entry, and is taken up again when it hears of another, or when its time has come
+ *    (rule H2). What is heard of a server at work is remembered until its batch has ended.
+ * 4. The line is bounded: what finds no room stays an entry, and the bells go on with it when there is room.
+ * 5. At most `maxLocked` locked sections run at a time; a batch ends before a message that may lock when there is no
+ *    place, and its server waits for one.
+ * 6. At rest a server keeps nothing but its state, for `idleTimeToLive`, and not more than `maxResident` of them; one with
+ *    an action, a call or a lock under way is kept (rule H4).
+ */
+import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
+import type * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Latch from "effect/Latch"
+import * as Schedule from "effect/Schedule"
+import type * as Scope from "effect/Scope"
+import type { BackendError } from "../../../BackendError.ts"
+import type { Tenant } from "../../../Tenant.ts"
+import { Transaction } from "../../../Transaction.ts"
+import * as Tuple from "../../../Tuple.ts"
+import * as Keys from "../../data/keys.ts"
+import type { LocalHost } from "../../tenant/hosts.ts"
+import type { Behaviour, Effects, HostOptions } from "../definition/model.ts"
+import type { Crash } from "../handling/handlers.ts"
+import { isEnded, make, type Server, stop, Unreadable } from "../handling/server.ts"
+import { giveWork, IndexKeys, Place, tuidOfKey } from "../kept/indexes.ts"
+import { ServerKeys } from "../kept/layout.ts"
+import type { Batch, Pace } from "../running/batch.ts"
+import { defaultRestart, failed, paceOf, turn } from "../running/consumer.ts"
+import * as Handles from "../running/handle.ts"
+import { type Acquired, runLocked } from "../running/locked.ts"
+import { Bells } from "./bells.ts"
+import { Life } from "./life.ts"
+
+/** Servers in the line: enough to keep any `concurrency` busy while the next page is read. */
+const LINE_LIMIT = 4_096
+
+/** Whoever waits for a time looks at the clock at least so often: it can be set, and machines sleep. */
+const CLOCK_LOOK_MILLIS = 60_000
+
+/** A server whose state cannot be read is looked at again after so long, and twice as long each time. */
+const UNREADABLE_FIRST_MILLIS = 1_000
+
+type Status = "lined" | "working" | "aside" | "resting"
+
+interface Known {
+  readonly text: string
+  readonly tuid: Tuple.Tuple
+  status: Status
+  /** The entry that was heard of last. */
+  entry: string
+  /** Whether something was heard while it was at work (3). */
+  isCalled: boolean
+  /** Locked sections and calls past the queue that are under way (6). */
+  holds: number
+  resident: Resident | undefined
+}
+
+/** What is kept of a server between its turns. */
+interface Resident {
+  readonly server: Server
+  readonly pace: Pace
+  step: ((input: unknown) => Effect.Effect<unknown, unknown>) | undefined
+  unreadableMillis: number
+  usedMillis: number
+}
+
+export interface Parts {
+  readonly tenant: Tenant["Service"]
+  readonly behaviour: Behaviour
+  readonly effects: Effects
+  readonly options: HostOptions
+  readonly context: Context.Context<never>
+}
+
+export class Host implements LocalHost {
+  readonly #parts: Parts
+  readonly #name: string
+  readonly #life: Life
+  readonly #indexes: IndexKeys
+  readonly #bells: Bells
+  readonly #known = new Map<string, Known>()
+  /** The known servers at rest whose state is kept, the one that rests longest first (6). */
+  readonly #resting = new Map<string, Known>()
+  #line: Array<Known> = []
+  #lineAt = 0
+  /** Those that wait for a place for their lock (5). */
+  readonly #unlocked = new Set<Known>()
+  readonly #idle = Latch.makeUnsafe(true)
+  readonly #rests = Latch.makeUnsafe(false)
+  readonly #closing = Latch.makeUnsafe(false)
+  #busy = 0
+  #working = 0
+  #locked = 0
+  #isClosed = false
+
+  constructor(parts: Parts) {
+    const { behaviour, tenant } = parts
+    this.#parts = parts
+    this.#name = behaviour.definition.name
+    this.#life = Life.of(tenant)
+    this.#indexes = new IndexKeys(tenant.prefix, this.#name)
+    this.#bells = new Bells({
+      tenant,
+      indexes: this.#indexes,
+      offer: (tuid, entry) => this.#offer(tuid, Keys.toText(entry)),
+      due: (keys) => this.#due(keys)
+    })
+  }
+
+  // --- what it hears ---
+
+  call(
+    tuid: Tuple.Tuple,
+    tag: string,
+    payload: unknown,
+    timeoutMillis: number
+  ): Effect.Effect<unknown, unknown> | undefined {
+    if (this.#isClosed || !this.#life.isMine(this.#name, Tuple.pack(tuid))) return undefined
+    return Effect.suspend(() => {
+      const { release, server } = this.hold(tuid)
+      return Effect.ensuring(Handles.make(server, undefined).call(tag, payload, timeoutMillis), Effect.sync(release))
+    })
+  }
+
+  wake(packed: Uint8Array, entry: Uint8Array, bell: number): boolean {
+    this.#bells.rang(bell)
+    if (this.#isClosed || !this.#life.isMine(this.#name, packed)) return false
+    if (!this.#offer(Tuple.unpack(packed), Keys.toText(entry), packed)) this.#bells.missed(bell)
+    return true
+  }
+
+  /** A server has something to do. Whether there was room for it, or it is not this host's. */
+  #offer(tuid: Tuple.Tuple, entry: string, packed = Tuple.pack(tuid)): boolean {
+    const text = Keys.toText(packed)
+    const known = this.#known.get(text)
+    if (known === undefined) {
+      if (this.#isClosed || !this.#life.isMine(this.#name, packed)) return true
+      if (this.#line.length - this.#lineAt >= LINE_LIMIT) return false
+      this.#enter({ text, tuid, status: "aside", entry: "", isCalled: false, holds: 0, resident: undefined }, entry)
+      return true
+    }
+    const isNew = known.entry !== entry
+    known.entry = entry
+    if (known.status === "working") known.isCalled ||= isNew
+    else if (known.status === "resting" || known.status === "aside" && isNew) this.#enter(known, entry)
+    return true
+  }
+
+  /** Puts a server at the end of the line. */
+  #enter(known: Known, entry: string): void {
+    if (this.#isClosed) return
+    known.entry = entry
+    known.status = "lined"
+    this.#known.set(known.text, known)
+    this.#resting.delete(known.text)
+    this.#unlocked.delete(known)
+    this.#line.push(known)
+    this.#pump()
+  }
+
+  /** The hosts of the definition are others: so is the share of this one. */
+  #shareChanged(): void {
+    for (const known of this.#resting.values()) {
+      if (!this.#isInUse(known) && !this.#life.isMine(this.#name, Tuple.pack(known.tuid))) this.#forget(known)
+    }
+    this.#bells.lookAgain()
+  }
+
+  /** Turns due wake-ups into entries. */
+  #due(keys: ReadonlyArray<Uint8Array>): Effect.Effect<void, never, Transaction> {
+    return Effect.flatMap(Transaction, (state) =>
+      Effect.forEach(keys, (key) =>
+        Effect.map(state.get(key), (value) => {
+          // another host was faster
+          if (value === undefined) return
+          state.clear(key)
+          const tuid = tuidOfKey(key, this.#indexes.wakes, 1)
+          if (tuid !== undefined) giveWork(state, new Place(this.#indexes, this.#name, tuid))
+        }), { discard: true }))
+  }
+
+  // --- what it does ---
+
+  /** Lets servers of the line work while there are places (2). */
+  #pump(): void {
+    while (!this.#isClosed && this.#working < this.#parts.options.concurrency && this.#lineAt < this.#line.length) {
+      const known = this.#line[this.#lineAt++]!
+      if (this.#lineAt > LINE_LIMIT && this.#lineAt * 2 > this.#line.length) {
+        this.#line = this.#line.slice(this.#lineAt)
+        this.#lineAt = 0
+      }
+      known.status = "working"
+      known.isCalled = false
+      this.#working++
+      this.#run(
+        Effect.ensuring(
+          this.#work(known),
+          Effect.sync(() => {
+            this.#working--
+            this.#pump()
+            if (this.#line.length - this.#lineAt < LINE_LIMIT / 2) this.#bells.call()
+          })
+        )
+      )
+    }
+  }
+
+  /** Runs in the background; the end of the host waits for it. */
+  #run(effect: Effect.Effect<void>): void {
+    this.#busy++
+    this.#idle.closeUnsafe()
+    const run = Effect.ensuring(
+      Effect.catchCause(effect, (cause) => Effect.logError(`${this.#name}: a host met what nobody foresaw`, cause)),
+      Effect.sync(() => {
+        if (--this.#busy === 0) this.#idle.openUnsafe()
+      })
+    )
+    Effect.runForkWith(this.#parts.context)(run)
+  }
+
+  /** One batch of a server, and where the server goes after it. */
+  #work(known: Known): Effect.Effect<void> {
+    return Effect.suspend(() => {
+      const resident = this.#residentOf(known)
+      const { pace, server } = resident
+      pace.mayRest = true
+      pace.mayLock = this.#locked < this.#parts.options.maxLocked
+      return Effect.flatMap(
+        Effect.exit(turn(server, pace, (acquired) => this.#section(known, resident, acquired))),
+        (exit) => Exit.isSuccess(exit) ? this.#settle(known, resident, exit.value) : this.#failed(known, resident, exit)
+      )
+    })
+  }
+
+  #settle(known: Known, resident: Resident, batch: Batch): Effect.Effect<void> {
+    return Effect.sync(() => {
+      resident.step = undefined
+      resident.unreadableMillis = UNREADABLE_FIRST_MILLIS
+      if (isEnded(resident.server)) known.resident = undefined
+      switch (batch._tag) {
+        case "Idle":
+          batch.watch.cancel()
+          return this.#setAside(known, batch.dueMillis)
+        case "Full":
+          known.status = "aside"
+          this.#unlocked.add(known)
+          return this.#locked < this.#parts.options.maxLocked ? this.#admit() : undefined
+        case "Done":
+        case "Empty":
+          if (batch._tag === "Done" && batch.acquired !== undefined) return this.#setAside(known, Infinity)
+          return batch.rests && !known.isCalled ? this.#rest(known) : this.#enter(known, known.entry)
+        default:
+          return this.#enter(known, known.entry)
+      }
+    })
+  }
+
+  /** Sets a server aside until its time has come, or it hears of another entry (3). */
+  #setAside(known: Known, millis: number): void {
+    if (known.isCalled) return this.#enter(known, known.entry)
+    known.status = "aside"
+    if (millis === Infinity) return
+    const { entry } = known
+    this.#sleep(Math.min(millis, CLOCK_LOOK_MILLIS), () => {
+      if (known.status === "aside" && known.entry === entry) this.#enter(known, entry)
+    })
+  }
+
+  #sleep(millis: number, then: () => void): void {
+    Effect.runForkWith(this.#parts.context)(
+      Effect.raceFirst(
+        Effect.andThen(Effect.sleep(Math.max(1, millis)), Effect.sync(then)),
+        this.#closing.await
+      )
+    )
+  }
+
+  #failed(
+    known: Known,
+    resident: Resident,
+    exit: Exit.Failure<unknown, Crash | Unreadable | BackendError>
+  ): Effect.Effect<void> {
+    const error = exit.cause.reasons.find((reason) => reason._tag === "Fail")?.error
+    if (error instanceof Unreadable) {
+      const pause = resident.unreadableMillis
+      resident.unreadableMillis = Math.min(CLOCK_LOOK_MILLIS, pause * 2)
+      return Effect.andThen(
+        Effect.logError(`${this.#name}: its state cannot be read, it is tried again`, error.error),
+        Effect.sync(() => this.#setAside(known, pause))
+      )
+    }
+    return Effect.gen({ self: this }, function*() {
+      yield* failed(resident.server, resident.pace, exit.cause)
+      resident.step ??= yield* Schedule.toStepWithSleep(this.#parts.options.restart ?? defaultRestart)
+      known.status = "aside"
+      const { entry } = known
+      // a place is held by who works, and not by who waits
+      this.#run(
+        Effect.flatMap(
+          Effect.exit(Effect.raceFirst(Effect.exit(resident.step(Cause.squash(exit.cause))), this.#closing.await)),
+          () =>
+            Effect.sync(() => {
+              if (known.status === "aside" && known.entry === entry) this.#enter(known, entry)
+            })
+        )
+      )
+    })
+  }
+
+  /** The locked section of a server: it holds a place for locks, and none of those who work (2, 5). */
+  #section(known: Known, { server }: Resident, acquired: Acquired): Effect.Effect<void> {
+    return Effect.sync(() => {
+      known.holds++
+      this.#locked++
+      this.#run(
+        Effect.ensuring(
+          Effect.asVoid(Effect.exit(runLocked(server, acquired))),
+          Effect.sync(() => {
+            known.holds--
+            this.#locked--
+            if (known.status === "aside") this.#enter(known, known.entry)
+            this.#admit()
+          })
+        )
+      )
+    })
+  }
+
+  /** Lets one who waits for a place for its lock try again. */
+  #admit(): void {
+    for (const known of this.#unlocked) {
+      if (this.#locked >= this.#parts.options.maxLocked) return
+      return this.#enter(known, known.entry)
+    }
+  }
+
+  // --- what it keeps ---
+
+  #residentOf(known: Known): Resident {
+    const { behaviour, context, effects, options, tenant } = this.#parts
+    if (known.resident !== undefined && !isEnded(known.resident.server)) return known.resident
+    const { definition } = behaviour
+    const keys = new ServerKeys(tenant.prefix, known.tuid, definition)
+    const server = make({
+      definition,
+      behaviour,
+      effects,
+      options: { ...options, tuid: known.tuid },
+      tenant,
+      tuid: known.tuid,
+      keys,
+      context,
+      isHosted: true
+    })
+    return known.resident = {
+      server,
+      pace: paceOf(server),
+      step: undefined,
+      unreadableMillis: UNREADABLE_FIRST_MILLIS,
+      usedMillis: 0
+    }
+  }
+
+  /** A server has nothing to do: its state stays for a while (6). */
+  #rest(known: Known): void {
+    known.status = "resting"
+    if (known.resident === undefined) return this.#forget(known)
+    const clock = Effect.runSyncWith(this.#parts.context)(Clock.Clock)
+    known.resident.usedMillis = Number(clock.monotonicTimeNanosUnsafe() / 1_000_000n)
+    this.#resting.delete(known.text)
+    this.#resting.set(known.text, known)
+    this.#rests.openUnsafe()
+    for (const oldest of this.#resting.values()) {
+      if (this.#resting.size <= this.#parts.options.maxResident) break
+      if (!this.#isInUse(oldest)) this.#forget(oldest)
+    }
+  }
+
+  #isInUse({ holds, resident }: Known): boolean {
+    return holds > 0 || resident?.server.inFlight.isIdle === false
+  }
+
+  /** Keeps nothing of a server at rest. */
+  #forget(known: Known): void {
+    this.#resting.delete(known.text)
+    this.#known.delete(known.text)
+    if (known.resident !== undefined) stop(known.resident.server, "its state is kept no longer")
+  }
+
+  /** Lets go of those who have rested for too long. */
+  get #sweep(): Effect.Effect<never> {
+    const { idleTimeToLiveMillis } = this.#parts.options
+    return Effect.forever(Effect.gen({ self: this }, function*() {
+      yield* this.#rests.await
+      const now = Number((yield* Clock.monotonicTimeNanos) / 1_000_000n)
+      let waitMillis = idleTimeToLiveMillis
+      for (const known of this.#resting.values()) {
+        if (this.#isInUse(known)) known.resident!.usedMillis = now
+        const left = known.resident!.usedMillis + idleTimeToLiveMillis - now
+        if (left > 0) {
+          waitMillis = left
+          break
+        }
+        this.#forget(known)
+      }
+      if (this.#resting.size === 0) this.#rests.closeUnsafe()
+      yield* Effect.sleep(Math.max(1, waitMillis))
+    }))
+  }
+
+  /** A server for what goes past its queue, held until `release`; `undefined` where another host works on it first. */
+  hold(tuid: Tuple.Tuple): { readonly server: Server; readonly release: () => void } {
+    const packed = Tuple.pack(tuid)
+    const text = Keys.toText(packed)
+    let known = this.#known.get(text)
+    if (known === undefined) {
+      known = { text, tuid, status: "resting", entry: "", isCalled: false, holds: 0, resident: undefined }
+      this.#known.set(text, known)
+    }
+    const held = known
+    held.holds++
+    return {
+      server: this.#residentOf(held).server,
+      release: () => {
+        held.holds--
+        if (held.status === "resting") this.#rest(held)
+      }
+    }
+  }
+
+  get definition(): Behaviour["definition"] {
+    return this.#parts.behaviour.definition
+  }
+
+  get tenant(): Tenant["Service"] {
+    return this.#parts.tenant
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed
+  }
+
+  // --- its life ---
+
+  /** Hosts until the scope closes. */
+  get open(): Effect.Effect<void, never, Scope.Scope> {
+    return Effect.gen({ self: this }, function*() {
+      yield* this.#life.join(this.#name, () => this.#shareChanged())
+      yield* Effect.addFinalizer(() => this.#close)
+      yield* Effect.forkScoped(this.#bells.listen)
+      yield* Effect.forkScoped(this.#sweep)
+    })
+  }
+
+  get #close(): Effect.Effect<void> {
+    return Effect.suspend(() => {
+      this.#isClosed = true
+      this.#closing.openUnsafe()
+      for (const { resident } of this.#known.values()) {
+        if (resident !== undefined) stop(resident.server, "the host's scope closed")
+      }
+      return Effect.andThen(this.#idle.await, this.#life.leave(this.#name))
+    })
+  }
+}

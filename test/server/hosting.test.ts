@@ -1,0 +1,7 @@
+import { MemoryBackend, SqliteBackend } from "effect-dgen"
+import * as path from "node:path"
+import { sharingSuite } from "../suites/hosting/sharing.ts"
+import { temporaryFolder } from "../support/temporary.ts"
+
+sharingSuite("MemoryBackend", MemoryBackend.layer)
+sharingSuite("SqliteBackend", SqliteBackend.layer({ filename: path.join(temporaryFolder(), "hosting.db") }))
