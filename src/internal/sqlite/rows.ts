@@ -162,7 +162,7 @@ export class Rows {
 
   #tableOf(key: string): Table {
     const ranges = this.#ranges()
-    return ranges.length > 0 && ranges.some((range) => holds(range, key)) ? this.#freshTable() : this.#kv
+    return ranges.some((range) => holds(range, key)) ? this.#freshTable() : this.#kv
   }
 
   /** The parts of a range in order, each with where its living rows are (1). */
