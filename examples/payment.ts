@@ -1,18 +1,7 @@
-/**
- * An order that is paid through a service of somebody else. The call to the service cannot be part of a transaction, so it
- * happens under the order's lock: between the commit that says "paying" and the one that says how it ended. The service
- * is told the message's id, so that it charges once even if the locked handler runs twice.
- */
-import { Console, Context, Effect, Layer, Schema } from "effect"
-import { DgenServer } from "effect-dgen"
+/** Orders that are paid through a service of somebody else, once each: their server is in paymentServer.ts. */
+import { Console, Effect, Layer } from "effect"
+import { behaviour, Declined, Order, OrderLocked, Payments } from "./paymentServer.ts"
 import { temporaryTenant } from "./temporaryStore.ts"
-
-/** The payment service: charges once for each key, however often it is asked. */
-class Payments extends Context.Service<Payments, {
-  readonly charge: (key: string, cents: number) => Effect.Effect<string, Declined>
-}>()("examples/Payments") {}
-
-class Declined extends Schema.TaggedError<Declined>()("Declined", { reason: Schema.String }) {}
 
 const PaymentsTest = Layer.sync(Payments, () => {
   const receipts = new Map<string, string>()
@@ -25,35 +14,6 @@ const PaymentsTest = Layer.sync(Payments, () => {
         return receipt
       })
   }
-})
-
-class Order extends DgenServer.Service<Order>()("Order", {
-  state: Schema.Struct({ status: Schema.Literals(["open", "paying", "paid"]), cents: Schema.Int }),
-  messages: {
-    Add: DgenServer.cast({ payload: { cents: Schema.Int } }),
-    Pay: DgenServer.call({ success: Schema.String, error: Declined, locks: true }),
-    Status: DgenServer.call({ success: Schema.String })
-  }
-}) {}
-
-const behaviour = Order.behaviour({
-  init: Effect.succeed({ status: "open", cents: 0 }),
-  handlers: {
-    Add: ({ cents }, state) => DgenServer.noReply({ ...state, cents: state.cents + cents }),
-    // the first commit: the order is locked, and says so
-    Pay: (_, state) => DgenServer.lock({ ...state, status: "paying" as const }),
-    Status: (_, state) => DgenServer.reply(`${state.status}, ${state.cents} cents`, state)
-  }
-})
-
-// between the commits: any service may be used here, and the message may come twice
-const OrderLocked = Order.lockedLayer({
-  Pay: Effect.fnUntraced(function*(_, state, { id }) {
-    const payments = yield* Payments
-    const receipt = yield* payments.charge(id, state.cents)
-    // the second commit: state, answer and the end of the lock
-    return DgenServer.reply(receipt, { ...state, status: "paid" as const })
-  })
 })
 
 const shop = Effect.gen(function*() {

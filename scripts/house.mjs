@@ -10,6 +10,7 @@ const ROOMS = [
   ["Tuple.ts", "tuples for users"],
   ["Subspace.ts", "prefixes of tuples for users"],
   ["internal/data", "plain data and bytes: keys, counters, values of schemas, how errors show values"],
+  ["internal/schedules", "when things recur: periods, and cron expressions on the wall clock of a zone"],
   ["BackendError.ts", "what stores fail with"],
   ["Backend.ts", "the seam between the library and a store"],
   ["internal/stores", "stores that this library keeps itself: optimistic commits, their log, watches, memory"],

@@ -52,6 +52,8 @@ export type {
 } from "./internal/server/definition/api.ts"
 export type { Call, Cast, HandlerContext, Info, LockedContext } from "./internal/server/definition/definition.ts"
 export {
+  ActionTimeout,
+  CallbackTooLong,
   CallTimeout,
   DeadLettered,
   DefinitionMismatch,
@@ -66,7 +68,8 @@ export {
   PayloadTooLarge,
   ServerKilled,
   ServerStopped,
-  UnknownMessage
+  UnknownMessage,
+  WouldDeadlock
 } from "./internal/server/definition/errors.ts"
 export { halt } from "./internal/server/definition/outcome.ts"
 export type {

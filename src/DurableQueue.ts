@@ -16,6 +16,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { InvalidArgument } from "./BackendError.ts"
 import { show } from "./internal/data/show.ts"
+import { messageOfThrown } from "./internal/data/thrown.ts"
 import * as DeadLetters from "./internal/queue/deadLetters.ts"
 import * as Envelopes from "./internal/queue/envelope.ts"
 import { isLocated, keysOf, type Located, type QueueKeys } from "./internal/queue/layout.ts"
@@ -92,7 +93,7 @@ const using = <A, E>(
 ): Effect.Effect<A, E, Transaction> =>
   Effect.flatMap(Transaction, (state) => {
     if (!isLocated(queue)) return refuse(state, "the first argument must be a queue of a server")
-    const keys = Result.try({ try: () => keysOf(queue, state.prefix), catch: (cause) => (cause as Error).message })
+    const keys = Result.try({ try: () => keysOf(queue, state.prefix), catch: messageOfThrown })
     return Result.isFailure(keys) ? refuse(state, keys.failure) : use(state, keys.success)
   })
 
@@ -160,7 +161,7 @@ export const consume = (
   })
 
 /**
- * How many items wait. By snapshot: it conflicts with nobody.
+ * How many items wait, or are under the lock of their server. By snapshot: it conflicts with nobody.
  *
  * @since 0.1.0
  * @category looking

@@ -32,6 +32,7 @@ import type {
   JobExists,
   JobNotFound,
   JobTooLarge,
+  ScheduleNotFound,
   UnreadableData
 } from "./internal/jobs/definition/errors.ts"
 import type { State } from "./internal/jobs/definition/layout.ts"
@@ -41,7 +42,9 @@ import type * as Reports from "./internal/jobs/kept/reports.ts"
 import * as Settings from "./internal/jobs/kept/settings.ts"
 import * as Listing from "./internal/jobs/operations/listing.ts"
 import * as Operations from "./internal/jobs/operations/operations.ts"
+import * as Control from "./internal/jobs/schedules/control.ts"
 import * as Cron from "./internal/jobs/schedules/cron.ts"
+import type { CronOptions } from "./internal/jobs/schedules/plan.ts"
 import * as Subscriptions from "./internal/jobs/watching/subscriptions.ts"
 import type { Change } from "./internal/jobs/watching/waiting.ts"
 import * as Accept from "./internal/jobs/working/accept.ts"
@@ -59,6 +62,7 @@ export {
   JobExists,
   JobNotFound,
   JobTooLarge,
+  ScheduleNotFound,
   UnreadableData
 } from "./internal/jobs/definition/errors.ts"
 export type { Job } from "./internal/jobs/kept/job.ts"
@@ -71,7 +75,8 @@ export {
   PAGE_LIMIT
 } from "./internal/jobs/operations/listing.ts"
 export type { Added, AddOptions } from "./internal/jobs/operations/operations.ts"
-export type { CronOptions } from "./internal/jobs/schedules/cron.ts"
+export type { Scheduled } from "./internal/jobs/schedules/control.ts"
+export type { CronOptions } from "./internal/jobs/schedules/plan.ts"
 export type { Subscription } from "./internal/jobs/watching/subscriptions.ts"
 export type { Change } from "./internal/jobs/watching/waiting.ts"
 export type { HandlerContext, WorkerOptions } from "./internal/jobs/working/layer.ts"
@@ -248,6 +253,34 @@ export interface JobType<in out A> {
   /** Removes the jobs that died first, 1,000 at the most; succeeds with how many. Repeat it until that is 0. */
   purgeDead(options?: { readonly limit?: number | undefined }): Effect.Effect<number, InvalidOption, Transaction>
 
+  // --- schedules (transaction effects) ---
+
+  /** The schedules that `cronLayer` has begun, by name, with their last and their next tick. */
+  readonly schedules: Effect.Effect<ReadonlyArray<Control.Scheduled>, InvalidOption, Transaction>
+
+  /** Ticks of the schedule pass without a job until it is resumed, in all processes and over restarts. */
+  pauseSchedule(name: string): Effect.Effect<void, ScheduleNotFound | InvalidOption, Transaction>
+
+  /** Ends a pause: the schedule begins now, ticks of the pause are not missed. */
+  resumeSchedule(name: string): Effect.Effect<void, ScheduleNotFound | InvalidOption, Transaction>
+
+  /** The schedule begins now: nothing before is made up for, and runs that were asked for are forgotten. */
+  resetSchedule(name: string): Effect.Effect<void, ScheduleNotFound | InvalidOption, Transaction>
+
+  /**
+   * Asks for a job of the schedule now, paused or not. A process that runs the schedule adds it, at once or when there is
+   * one. Succeeds with the id that the job will have: the name, and the time of asking in place of a tick.
+   */
+  runSchedule(
+    name: string
+  ): Effect.Effect<readonly [name: string, millis: number], ScheduleNotFound | InvalidOption, Transaction>
+
+  /**
+   * Removes the schedule; its jobs stay. Processes that run it add nothing any more, until a layer of its name is
+   * started, in any process: then it begins anew.
+   */
+  removeSchedule(name: string): Effect.Effect<void, ScheduleNotFound | InvalidOption, Transaction>
+
   // --- ordinary effects ---
 
   /**
@@ -303,9 +336,10 @@ export interface JobType<in out A> {
 
   /**
    * Adds a job at each tick of a cron expression, with the id `[name, tick in milliseconds]`. Any number of processes
-   * can run it: a tick is handled at most once.
+   * can run it: a tick is handled at most once. The schedule begins with the first start of a layer of its name, and
+   * anew when its expression or zone is another one, and when no process ran it for its `restLimit`.
    */
-  cronLayer(name: string, options: Cron.CronOptions<A>): Layer.Layer<never, InvalidOption, Tenant>
+  cronLayer(name: string, options: CronOptions<A>): Layer.Layer<never, InvalidOption, Tenant>
 }
 
 /**
@@ -368,7 +402,13 @@ export const make = <S extends Schema.Codec<any, any, never, never>>(
     changes: (id) => Subscriptions.changes(model, id),
     workerLayer: (handler, options) => Working.workerLayer(model, handler, options),
     deadJobLayer: (handler) => DeadJobs.deadJobLayer(model, handler),
-    cronLayer: (name, options) => Cron.cronLayer(model, name, options)
+    cronLayer: (name, options) => Cron.cronLayer(model, name, options),
+    schedules: Control.list(model),
+    pauseSchedule: (name) => Control.pause(model, name),
+    resumeSchedule: (name) => Control.resume(model, name),
+    resetSchedule: (name) => Control.reset(model, name),
+    runSchedule: (name) => Control.run(model, name),
+    removeSchedule: (name) => Control.remove(model, name)
   }
 }
 

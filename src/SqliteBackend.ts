@@ -12,36 +12,17 @@
 import * as Effect from "effect/Effect"
 import * as Formatter from "effect/Formatter"
 import * as Layer from "effect/Layer"
-import * as fs from "node:fs"
-import * as path from "node:path"
 import { Backend } from "./Backend.ts"
 import { BackendError, InvalidArgument, isBackendError } from "./BackendError.ts"
-import { isBusy, SqliteFile } from "./internal/sqlite/file.ts"
+import { isBusy, toBackendError } from "./internal/sqlite/errors.ts"
+import { SqliteFile } from "./internal/sqlite/file.ts"
+import { files, idOf, realPath, type Shared } from "./internal/sqlite/registry.ts"
 import { pause, SqliteStore } from "./internal/sqlite/store.ts"
 import * as Directory from "./internal/stores/directory.ts"
 
 /** A file that another process is just making or recovering is tried again, this often. */
 const OPEN_RETRIES = 500
 const OPEN_RETRY_MILLIS = 10
-
-interface Shared {
-  readonly file: string
-  readonly store: SqliteStore
-  layers: number
-}
-
-/** The open files of this process, by real path: one connection each. */
-const files = new Map<string, Shared>()
-
-const realPath = (filename: string): string => {
-  const absolute = path.resolve(filename)
-  try {
-    return fs.realpathSync(absolute)
-  } catch {
-    const folder = path.dirname(absolute)
-    return fs.existsSync(folder) ? path.join(fs.realpathSync(folder), path.basename(absolute)) : absolute
-  }
-}
 
 const openStore = (filename: string): SqliteStore => {
   const file = SqliteFile.open(filename)
@@ -53,23 +34,33 @@ const openStore = (filename: string): SqliteStore => {
   }
 }
 
+/** The open file of a name, opened if it is not. */
+const find = (filename: string): Shared => {
+  const file = realPath(filename)
+  try {
+    const known = idOf(file)
+    const open = known === undefined ? undefined : files.get(known)
+    if (open !== undefined) return open
+    const shared = { store: openStore(file), id: idOf(file)!, layers: 0 }
+    files.set(shared.id, shared)
+    return shared
+  } catch (cause) {
+    throw toBackendError(file, cause)
+  }
+}
+
 const acquire = (filename: string, tries = OPEN_RETRIES): Effect.Effect<Shared, BackendError> =>
   Effect.suspend(() => {
-    const file = realPath(filename)
-    let shared = files.get(file)
-    if (shared === undefined) {
-      try {
-        shared = { file, store: openStore(file), layers: 0 }
-      } catch (cause) {
-        if (!isBackendError(cause)) return Effect.die(cause)
-        return tries > 0 && isBusy(cause)
-          ? Effect.andThen(pause(OPEN_RETRY_MILLIS), acquire(filename, tries - 1))
-          : Effect.fail(cause)
-      }
-      files.set(file, shared)
+    try {
+      const shared = find(filename)
+      shared.layers++
+      return Effect.succeed(shared)
+    } catch (cause) {
+      if (!isBackendError(cause)) return Effect.die(cause)
+      return tries > 0 && isBusy(cause)
+        ? Effect.andThen(pause(OPEN_RETRY_MILLIS), acquire(filename, tries - 1))
+        : Effect.fail(cause)
     }
-    shared.layers++
-    return Effect.succeed(shared)
   })
 
 /** Waits for what was accepted, then closes the file unless another layer has come to use it. */
@@ -78,8 +69,8 @@ const release = (shared: Shared): Effect.Effect<void> =>
     shared.layers--
     if (shared.layers > 0) return resume(Effect.void)
     shared.store.onDrained(() => {
-      if (shared.layers === 0 && files.get(shared.file) === shared) {
-        files.delete(shared.file)
+      if (shared.layers === 0 && files.get(shared.id) === shared) {
+        files.delete(shared.id)
         shared.store.close()
       }
       resume(Effect.void)

@@ -56,10 +56,11 @@ export class StateError extends Schema.TaggedError<StateError>("effect-dgen/Stat
   operation: Schema.Literals(["encode", "decode"]),
   field: Schema.String,
   problem: Schema.String,
-  server: Schema.optionalKey(Schema.String)
+  server: Schema.optionalKey(Schema.String),
+  tuid: Schema.optionalKey(Schema.String)
 }) {
   override get message(): string {
-    const whose = this.server === undefined ? "the state" : `${this.server}: the state`
+    const whose = this.server === undefined ? "the state" : `${[this.server, this.tuid].join(" ").trim()}: the state`
     const where = this.field === "" ? whose : `${whose} at "${this.field}"`
     return this.operation === "decode"
       ? `${where} in the store does not fit its schema: ${this.problem}. Change the schema so that it reads old data`

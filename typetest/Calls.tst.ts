@@ -91,6 +91,7 @@ describe("an error of a call", () => {
       | DgenServer.ServerKilled
       | DgenServer.ServerStopped
       | DgenServer.UnknownMessage
+      | DgenServer.WouldDeadlock
     >()
     expect<BackendError.BackendError>().type.toBeAssignableTo<DgenServer.CallError>()
   })

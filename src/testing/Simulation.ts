@@ -24,6 +24,7 @@ import * as Scheduler from "effect/Scheduler"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import { Backend } from "../Backend.ts"
+import { messageOfThrown } from "../internal/data/thrown.ts"
 import { type Faults as StoreFaults, withFaults } from "../internal/simulation/faults.ts"
 import { SeededRandom } from "../internal/simulation/random.ts"
 import { Turns, VirtualTime } from "../internal/simulation/virtualTime.ts"
@@ -237,7 +238,7 @@ const live = <A, E>(
   const fiber: Fiber.Fiber<A, E> = Effect.runForkWith(world.contextOf(turns, random))(run)
   fiber.addObserver((exit) => {
     if (turns.state === "dead") return
-    world.record(`${name} ends: ${Exit.isSuccess(exit) ? "well" : Cause.squash(exit.cause)}`)
+    world.record(`${name} ends: ${Exit.isSuccess(exit) ? "well" : messageOfThrown(Cause.squash(exit.cause))}`)
     ended(exit)
   })
   return turns

@@ -171,9 +171,9 @@ describe("hostile bytes", () => {
   ]
   const answerShapes = answers.map((bytes) => Result.getOrThrow(unpackValue(bytes)) as ReadonlyArray<unknown>)
   hostile("are an answer, or one that says that they are none", 6, answers, answerShapes, (bytes) => {
-    const read = Answers.decode(definition, message, bytes)
+    const read = Answers.decode({ definition, keys: { tuid: ["Vault"] } }, message, bytes)
     if (Exit.isSuccess(read)) {
-      const again = Answers.decode(definition, message, Answers.encode(message, read))
+      const again = Answers.decode({ definition, keys: { tuid: ["Vault"] } }, message, Answers.encode(message, read))
       assert.deepStrictEqual(again, read)
       return true
     }

@@ -1,10 +1,10 @@
 /** What servers do when time passes, under a clock that the tests set: in memory alone, because files need real time. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Layer, Logger, type Scope } from "effect"
+import { Deferred, Effect, Fiber, Layer, Logger, type Scope } from "effect"
 import { type Backend, DgenServer, MemoryBackend, Tenant, Tuple } from "effect-dgen"
 import { TestClock } from "effect/testing"
 import * as Heads from "../../src/internal/server/kept/head.ts"
-import { Desk, held, startDesk } from "../suites/server/desk.ts"
+import { Desk, done, held, type Locked, startDesk } from "../suites/server/desk.ts"
 import { grains, Mill, mill, type Run, startMill } from "../suites/server/mill.ts"
 import {
   elsewhere,
@@ -48,49 +48,59 @@ describe("time and locks", () => {
       assert.strictEqual(yield* Fiber.join(call), "a 1")
     })
   )
+  /** Hangs in the first attempt, and says when that has begun. */
+  const hangsOnce = Effect.map(Deferred.make<void>(), (begun) => {
+    const runs: Array<string> = []
+    const locked: Locked = (item, state, context) => {
+      runs.push(`${item} ${context.attempt}`)
+      return context.attempt === 1
+        ? Effect.andThen(Deferred.succeed(begun, undefined), Effect.never)
+        : Effect.succeed(done(item, state, context))
+    }
+    return { begun: Deferred.await(begun), locked, runs }
+  })
+
   timed(
-    "a lock is broken when its time is over, and not before; its message comes back after as much time again",
+    "a lock is broken when its time is over, and not before; its message is handled again at once",
     Effect.gen(function*() {
-      const { begun, locked, runs } = yield* held
+      const { begun, locked, runs } = yield* hangsOnce
       yield* startElsewhere(locked)
       const client = yield* Desk.client()
-      yield* Effect.forkChild(client.call("Work", { item: "a" }, { timeout: "1 hour" }))
+      const call = yield* Effect.forkChild(client.call("Work", { item: "a" }, { timeout: "1 hour" }))
       yield* begun
       yield* startDesk(locked, { lockTimeout: "10 minutes" })
       yield* pass("599 seconds")
       assert.isTrue(yield* client.locked)
-      yield* pass("1 seconds")
-      assert.isFalse(yield* client.locked)
-      yield* pass("599 seconds")
+      assert.strictEqual(yield* client.queueLength, 1)
       assert.deepStrictEqual(runs, ["a 1"])
-      assert.isFalse(yield* client.locked)
       yield* pass("1 seconds")
+      assert.strictEqual(yield* Fiber.join(call), "a 2")
+      assert.isFalse(yield* client.locked)
       assert.deepStrictEqual(runs, ["a 1", "a 2"])
-      assert.isTrue(yield* client.locked)
+      assert.strictEqual(yield* client.queueLength, 0)
     })
   )
   timed(
     "a consumer that comes later breaks a lock whose time is over at once",
     Effect.gen(function*() {
-      const { begun, locked } = yield* held
+      const { begun, locked } = yield* hangsOnce
       yield* startElsewhere(locked)
       const client = yield* Desk.client()
-      yield* Effect.forkChild(client.call("Work", { item: "a" }, { timeout: "2 hours" }))
+      const call = yield* Effect.forkChild(client.call("Work", { item: "a" }, { timeout: "2 hours" }))
       yield* begun
       yield* pass("1 hour")
       assert.isTrue(yield* client.locked)
       yield* startDesk(locked, { lockTimeout: "1 hour" })
-      yield* settle
-      assert.isFalse(yield* client.locked)
+      assert.strictEqual(yield* Fiber.join(call), "a 2")
     })
   )
   timed(
     "a lock of a holder whose clock is ahead is broken by what the consumer has seen itself",
     Effect.gen(function*() {
-      const { begun, locked } = yield* held
+      const { begun, locked } = yield* hangsOnce
       yield* startElsewhere(locked)
       const client = yield* Desk.client()
-      yield* Effect.forkChild(client.call("Work", { item: "a" }, { timeout: "24 hours" }))
+      const call = yield* Effect.forkChild(client.call("Work", { item: "a" }, { timeout: "24 hours" }))
       yield* begun
       const { head } = yield* keysOf(["Desk"])
       const [row] = yield* rowsUnder(head)
@@ -101,7 +111,21 @@ describe("time and locks", () => {
       yield* pass("599 seconds")
       assert.isTrue(yield* client.locked)
       yield* pass("1 seconds")
+      assert.strictEqual(yield* Fiber.join(call), "a 2")
+    })
+  )
+  timed(
+    "a scope closes although time stands still",
+    Effect.gen(function*() {
+      const { begun, locked } = yield* hangsOnce
+      const client = yield* Desk.client()
+      yield* Effect.scoped(Effect.gen(function*() {
+        yield* startDesk(locked, { grace: "20 millis" })
+        yield* client.cast("WorkCast", { item: "a" })
+        yield* begun
+      }))
       assert.isFalse(yield* client.locked)
+      assert.strictEqual(yield* client.queueLength, 1)
     })
   )
 })

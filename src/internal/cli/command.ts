@@ -11,6 +11,7 @@ import { Backend } from "../../Backend.ts"
 import type { BackendError } from "../../BackendError.ts"
 import * as FoundationDbBackend from "../../FoundationDbBackend.ts"
 import * as SqliteBackend from "../../SqliteBackend.ts"
+import { messageOfThrown } from "../data/thrown.ts"
 import { copy, type CopyFailed } from "./copy.ts"
 import * as Progress from "./progress.ts"
 
@@ -95,7 +96,7 @@ const parse = (args: ReadonlyArray<string>): Effect.Effect<Values, UsageError> =
       })
       return { ...values, command: positionals.length === 1 ? positionals[0]! : positionals.join(" ") }
     },
-    catch: (cause) => new UsageError({ message: (cause as Error).message })
+    catch: (cause) => new UsageError({ message: messageOfThrown(cause) })
   })
 
 type Output = Parameters<typeof Progress.make>[0]

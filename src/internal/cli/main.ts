@@ -3,6 +3,7 @@
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import { messageOfThrown } from "../data/thrown.ts"
 import { run, USAGE, UsageError } from "./command.ts"
 
 const abort = new AbortController()
@@ -18,7 +19,7 @@ Effect.runPromiseExit(run(process.argv.slice(2), process.stderr), { signal: abor
   process.stderr.write(
     interrupted
       ? "\nbroken off: run the same command again to go on\n"
-      : `effect-dgen: ${error instanceof Error ? error.message : String(error)}\n`
+      : `effect-dgen: ${messageOfThrown(error)}\n`
   )
   if (error instanceof UsageError) process.stderr.write(`\n${USAGE}`)
   process.exitCode = error instanceof UsageError ? 2 : 1

@@ -8,7 +8,9 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { packPlain, unpackPlain } from "./plain.ts"
 import { Refused } from "./problem.ts"
-import { show } from "./show.ts"
+import { reading } from "./show.ts"
+import { printable } from "./text.ts"
+import { messageOfThrown } from "./thrown.ts"
 
 /** Plain data as MessagePack, or what cannot be kept of it. */
 export const packData = (value: unknown): Result.Result<Uint8Array, Problem> => refusing(() => packPlain(value, []))
@@ -31,7 +33,7 @@ const refusing = <A>(run: () => A): Result.Result<A, Problem> =>
     catch: (cause) => {
       return cause instanceof Refused
         ? { field: cause.field, problem: cause.problem }
-        : { field: "", problem: `it threw when it was read: ${show(cause)}` }
+        : { field: "", problem: `it threw when it was read: ${messageOfThrown(cause)}` }
     }
   })
 
@@ -86,8 +88,12 @@ export const codecOf = (schema: AnySchema): Codec => {
 }
 
 /** What was thrown, also where Effect's adapter for schemas has wrapped it. */
-export const textOfThrown = (thrown: unknown): string =>
-  show(thrown instanceof Error && Cause.isCause(thrown.cause) ? Cause.squash(thrown.cause) : thrown)
+export const reasonOfThrown = (thrown: unknown): string =>
+  messageOfThrown(
+    reading(() => thrown instanceof Error && Cause.isCause(thrown.cause), false)
+      ? Cause.squash((thrown as Error).cause as Cause.Cause<unknown>)
+      : thrown
+  )
 
 const checkers = new WeakMap<object, (value: unknown) => Result.Result<unknown, Problem>>()
 
@@ -110,13 +116,16 @@ const problems =
     try {
       return Result.mapError(run(value), problemOf)
     } catch (cause) {
-      return Result.fail({ field: "", problem: `its schema threw: ${textOfThrown(cause)}`, threw: true })
+      return Result.fail({ field: "", problem: `its schema threw: ${reasonOfThrown(cause)}`, threw: true })
     }
   }
+
+/** Enough of what a schema says, whose checks can have texts of their users. */
+const SHOWN_CHARS = 1_000
 
 /** What a schema says is wrong. */
 export const problemOf = (error: { readonly message: string }): Problem => {
   const at = /\n\s+at (.*)$/.exec(error.message)
   const path = at?.[1]?.replace(/^\[|\]$/g, "").replaceAll("][", ".").replaceAll("\"", "")
-  return { field: path ?? "", problem: error.message.split("\n")[0]! }
+  return { field: printable(path ?? "", SHOWN_CHARS), problem: printable(error.message.split("\n")[0]!, SHOWN_CHARS) }
 }

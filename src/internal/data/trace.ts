@@ -4,6 +4,7 @@
  */
 import * as Context from "effect/Context"
 import * as Tracer from "effect/Tracer"
+import { reading } from "./show.ts"
 
 /** A span as the store holds it. */
 export interface Trace {
@@ -12,10 +13,19 @@ export interface Trace {
   readonly sampled: boolean
 }
 
+/** Twice as long as the names of any tracer in use. */
+const NAME_LIMIT_CHARS = 64
+
+/** A span of a tracer whose names cannot be kept is none. */
+const keptOf = ({ sampled, spanId, traceId }: Tracer.AnySpan): Trace | undefined =>
+  [traceId, spanId].every((id) => typeof id === "string" && id.length <= NAME_LIMIT_CHARS && id.isWellFormed())
+    ? { traceId, spanId, sampled: sampled === true }
+    : undefined
+
 /** The span that a fiber with this context is in. */
 export const traceOf = (context: Context.Context<never>): Trace | undefined => {
   const span = Context.getOrUndefined(context as Context.Context<Tracer.ParentSpan>, Tracer.ParentSpan)
-  return span && { traceId: span.traceId, spanId: span.spanId, sampled: span.sampled }
+  return span && reading(() => keptOf(span), undefined)
 }
 
 /** A trace as plain data. */

@@ -7,6 +7,7 @@
  */
 import { TRANSACTION_LIMIT_MILLIS } from "../../Backend.ts"
 import * as BackendError from "../../BackendError.ts"
+import { messageOfThrown } from "../data/thrown.ts"
 import type { FdbError } from "./package.ts"
 
 /** What the cluster was asked to do when it failed. */
@@ -85,7 +86,10 @@ export const toBackendError = (cause: unknown, doing: Doing, elapsedMillis = 0):
   if (BackendError.isBackendError(cause)) return cause
   if (isFdbError(cause)) return new BackendError.BackendError({ reason: reasonOf(cause, doing, elapsedMillis) })
   return new BackendError.BackendError({
-    reason: new BackendError.Unavailable({ message: `the client of FoundationDB failed: ${String(cause)}`, cause })
+    reason: new BackendError.Unavailable({
+      message: `the client of FoundationDB failed: ${messageOfThrown(cause)}`,
+      cause
+    })
   })
 }
 
@@ -97,7 +101,7 @@ export const toConnectError = (
 ): BackendError.BackendError => {
   if (BackendError.isBackendError(cause)) return cause
   const code = isFdbError(cause) ? cause.code : undefined
-  const text = cause instanceof Error ? cause.message : String(cause)
+  const text = messageOfThrown(cause)
   const fields = { cause, ...(code === undefined ? {} : { code }) }
   if (code === TIMED_OUT) {
     return new BackendError.BackendError({

@@ -8,6 +8,7 @@
  */
 import * as Effect from "effect/Effect"
 import { BackendError, ClientMissing } from "../../BackendError.ts"
+import { messageOfThrown } from "../data/thrown.ts"
 
 /** The API that is asked of the client library: that of FoundationDB 7.1, which later ones speak too. */
 export const API_VERSION = 710
@@ -111,8 +112,8 @@ const missing = (message: string, cause: unknown): BackendError =>
 
 /** Why the package could not be loaded, and what to do. */
 const loadError = (cause: unknown): BackendError => {
-  const { code, message } = cause as { readonly code?: unknown; readonly message?: unknown }
-  const text = String(message)
+  const { code } = Object(cause) as { readonly code?: unknown }
+  const text = messageOfThrown(cause)
   if ((code === "ERR_MODULE_NOT_FOUND" || code === "MODULE_NOT_FOUND") && text.includes(PACKAGE)) {
     return missing("the package \"foundationdb\" is not installed. Run npm install foundationdb@2", cause)
   }
@@ -131,9 +132,9 @@ const selectApi = (fdb: FdbPackage): void => {
   try {
     fdb.setAPIVersion(API_VERSION, API_VERSION)
   } catch (cause) {
-    if ((cause as Error).message.includes("already initialized")) return
+    if (messageOfThrown(cause).includes("already initialized")) return
     throw missing(
-      `FoundationDB's client library does not speak API version ${API_VERSION}: ${(cause as Error).message}. ` +
+      `FoundationDB's client library does not speak API version ${API_VERSION}: ${messageOfThrown(cause)}. ` +
         INSTALL_LIBRARY,
       cause
     )

@@ -10,6 +10,7 @@ import * as Result from "effect/Result"
 import * as Tuple from "../../Tuple.ts"
 import { packValue, unpackValue } from "../data/codec.ts"
 import * as Counters from "../data/counters.ts"
+import { printable } from "../data/text.ts"
 import { isCount, isTime } from "../tenant/limits.ts"
 import type { TransactionState } from "../transactions/state.ts"
 import type { QueueKeys } from "./layout.ts"
@@ -17,9 +18,6 @@ import * as Pieces from "./pieces.ts"
 import * as Queue from "./queue.ts"
 
 const FORMAT = 1
-
-/** The longest cause that is kept: enough to see what happened, whatever a stack trace holds. */
-export const CAUSE_LIMIT_CHARS = 10_000
 
 /** A dead letter as it lies in the store. */
 export interface DeadRow {
@@ -37,7 +35,7 @@ export const write = (
   keys: QueueKeys,
   letter: { readonly attempts: number; readonly cause: string; readonly message: Uint8Array }
 ): void => {
-  const cause = letter.cause.slice(0, CAUSE_LIMIT_CHARS)
+  const cause = printable(letter.cause)
   Pieces.append(
     state,
     keys.dead,

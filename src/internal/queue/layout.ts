@@ -1,4 +1,5 @@
 /** Where a queue lies: the part of a server's keys that its messages and dead letters use. */
+import type * as Effect from "effect/Effect"
 import * as Predicate from "effect/Predicate"
 import type { TransactionState } from "../transactions/state.ts"
 
@@ -11,6 +12,8 @@ export interface QueueKeys {
   /** Dead letters: `<versionstamp> <piece> <pieces>`, and the counter of them. */
   readonly dead: Uint8Array
   readonly deadCount: Uint8Array
+  /** How many messages were taken off the queue and still belong to it, by snapshot; absent where there are none ever. */
+  readonly countBeside?: (state: TransactionState) => Effect.Effect<number>
   /** Wakes who takes messages, with the commit of a push. */
   readonly ring: (state: TransactionState) => void
 }

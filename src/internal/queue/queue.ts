@@ -111,12 +111,15 @@ export const clearWhole = (state: TransactionState, whole: Pieces.Whole): void =
   }
 }
 
-/** The difference of two counters, by snapshot. */
+/** How many messages wait or are kept beside the queue: the difference of two counters, and those, by snapshot. */
 export const length = (state: TransactionState, keys: QueueKeys): Effect.Effect<number> =>
-  Effect.zipWith(
-    state.get(keys.push, true),
-    state.get(keys.pop, true),
-    (pushed, popped) => Number(Counters.readBigint(pushed) - Counters.readBigint(popped))
+  Effect.map(
+    Effect.all([
+      state.get(keys.push, true),
+      state.get(keys.pop, true),
+      keys.countBeside?.(state) ?? Effect.succeed(0)
+    ], { concurrency: "unbounded" }),
+    ([pushed, popped, beside]) => Number(Counters.readBigint(pushed) - Counters.readBigint(popped)) + beside
   )
 
 /** A counter, by snapshot. */

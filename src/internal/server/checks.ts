@@ -24,6 +24,9 @@ const UNREADABLE_GRACE_DEFAULT = Duration.minutes(10)
 /** A larger batch would not fit a transaction's five seconds. */
 export const CONSUME_K_LIMIT = 1_000
 
+/** Actions and locked handlers have so long to end with their server: less than supervisors wait before they kill. */
+const GRACE_DEFAULT = Duration.seconds(10)
+
 type Started = Options & { readonly tuid: Tuple.Tuple }
 
 const invalid = (server: string, option: string, problem: string) =>
@@ -43,6 +46,13 @@ export const checkOptions = (server: string, options: Started): Effect.Effect<Mo
   const lockTimeoutMillis = millisOf(lockTimeout)
   if (!(lockTimeoutMillis > 0)) {
     return invalid(server, "lockTimeout", `must be a duration above zero, not ${show(lockTimeout)}`)
+  }
+  const { actionTimeout = Duration.infinity, grace = GRACE_DEFAULT } = options
+  const graceMillis = millisOf(grace)
+  if (!(graceMillis > 0 || isZero(grace))) return invalid(server, "grace", `must be a duration, not ${show(grace)}`)
+  const actionTimeoutMillis = millisOf(actionTimeout)
+  if (!(actionTimeoutMillis > 0)) {
+    return invalid(server, "actionTimeout", `must be a duration above zero, not ${show(actionTimeout)}`)
   }
   const { unreadableGrace = UNREADABLE_GRACE_DEFAULT } = options
   const unreadableGraceMillis = millisOf(unreadableGrace)
@@ -68,7 +78,9 @@ export const checkOptions = (server: string, options: Started): Effect.Effect<Mo
     deadLetterThreshold,
     lockTimeoutMillis,
     unreadableGraceMillis,
-    restart: options.restart
+    restart: options.restart,
+    graceMillis,
+    actionTimeoutMillis
   })
 }
 
@@ -127,6 +139,13 @@ export const checkList = (server: string, options: unknown = {}): Effect.Effect<
   }
   return Effect.succeed({ prefix, after, limit } as Page)
 }
+
+/** Whether a duration is nothing: what is less than that, or none at all, becomes nothing on the way. */
+const isZero = (input: Duration.Input): boolean =>
+  typeof input === "string"
+    ? /^0(\.0+)?\s/.test(input)
+    : Duration.isDuration(input) || Number(input) === 0 && typeof input !== "boolean" ||
+      Predicate.isObject(input) && Object.values(input).length > 0 && Object.values(input).every((part) => part === 0)
 
 /** A duration in milliseconds; `NaN` for what is none. */
 const millisOf = (input: Duration.Input): number => {

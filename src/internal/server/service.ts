@@ -13,6 +13,7 @@ import { Tenant } from "../../Tenant.ts"
 import type { Transaction } from "../../Transaction.ts"
 import type * as Tuple from "../../Tuple.ts"
 import { show } from "../data/show.ts"
+import { captured } from "../transactions/lending.ts"
 import {
   checkBehaviour,
   checkHandlers,
@@ -66,7 +67,7 @@ const handlersLayer = (
   checkHandlers(server, what, tags, handlers)
   return Layer.effect(
     service,
-    Effect.map(Effect.context<any>(), (context) =>
+    Effect.map(Effect.map(Effect.context<any>(), captured), (context) =>
       new Map(
         tags.map((tag) => [
           tag,
@@ -129,7 +130,7 @@ export const make = (definition: Model.Definition): object => {
       return Layer.effect(
         DeadLetters,
         Effect.map(
-          Effect.context<any>(),
+          Effect.map(Effect.context<any>(), captured),
           (context) => (letter: Model.DeadMessage) => Effect.provideContext(handler(letter), context)
         )
       )

@@ -15,13 +15,14 @@
  *    beside the database before its commits are answered, so that a later loss of it is found (see `versionFile.ts`).
  * 5. `#known` is the file's version as of the newest commit that this process wrote or took notice of with nothing
  *    pending; only while the file has it do pending commits hold without being looked at again (2).
- * 6. `#seen` is the version that the watches know of. Each flush notes in the file what it changed, and who looks reads
- *    what was changed since `#seen` (see `changeLog.ts`).
- * 7. `#cache` holds what the file held at the last look, and is emptied by a look or a flush that found a change by
+ * 6. `#cache` holds what the file held at the last look, and is emptied by a look or a flush that found a change by
  *    others. It spares queries, not looks: a transaction's first read is followed by one (see `stores/optimisticStore.ts`).
+ * 7. `#seen` is the version that the watches know of. Each flush notes in the file what it changed, and who looks reads
+ *    what was changed since `#seen` (see `changeLog.ts`).
+ * 8. When the files at the paths are no longer those that are open, reads fail soon and commits at once (see
+ *    `presence.ts`).
  */
 import * as Effect from "effect/Effect"
-import * as fs from "node:fs"
 import { BackendError, Conflict, TransactionTooOld } from "../../BackendError.ts"
 import {
   type Accepted,
@@ -36,7 +37,10 @@ import { changesOf } from "../stores/changes.ts"
 import { Busy, type Foreign, OptimisticStore } from "../stores/optimisticStore.ts"
 import { Signals } from "../stores/signals.ts"
 import * as ChangeLog from "./changeLog.ts"
-import { isBusy, type SqliteFile, toBackendError } from "./file.ts"
+import { isBusy, toBackendError } from "./errors.ts"
+import type { SqliteFile } from "./file.ts"
+import { LogLength } from "./logLength.ts"
+import { Noticing } from "./noticing.ts"
 import { ReadCache } from "./readCache.ts"
 import { Sweeping } from "./sweeping.ts"
 
@@ -49,14 +53,11 @@ const LOCK_RETRY_LIMIT_MILLIS = 50
 /** Readers are locked out only while a file is opened, closed or recovered. */
 const READ_RETRY_MILLIS = 5
 
-/** How late a commit of another process is seen where the file system does not tell. */
-const POLL_MILLIS = 250
+/** For how long reads go on in files that somebody took away (8). */
+const PRESENCE_READ_MILLIS = 250
 
-/** The file system tells of this process's own commits too: after so many of them in a row it is asked less often. */
-const OWN_EVENTS_LIMIT = 8
-
-/** How late a commit of another process is seen while this one commits again and again. */
-const BUSY_POLL_MILLIS = 5
+/** Behind each commit there is a look in any case, which is one before the next commit too, if that comes at once (8). */
+const PRESENCE_COMMIT_MILLIS = 1
 
 /** Waits in real time: another process keeps no other. */
 export const pause = (millis: number): Effect.Effect<void> =>
@@ -70,6 +71,8 @@ export class SqliteStore {
   readonly signals = new Signals()
   readonly #file: SqliteFile
   readonly #cache = new ReadCache()
+  readonly #noticing: Noticing
+  readonly #log: LogLength
   readonly #sweeping: Sweeping
   #pending: Array<Accepted> = []
   #scheduled = false
@@ -78,23 +81,16 @@ export class SqliteStore {
   #known: number
   #seen: number
   /** What the newest commits up to `#known` changed. */
-  #log: Buffer
+  #changes: Buffer
   /** SQLite's own count of the changes by others, at the last look. */
   #dataVersion: number
-  #watcher: fs.FSWatcher | undefined
-  #poll: NodeJS.Timeout | undefined
-  #noticing = false
-  #ownEvents = 0
-  #busyPoll: NodeJS.Timeout | undefined
   #drained: Array<() => void> = []
 
   constructor(file: SqliteFile) {
     this.#file = file
     this.#dataVersion = file.dataVersion()
     this.#known = this.#seen = file.version()
-    this.#log = file.changes()
-    this.#sweeping = new Sweeping(file)
-    this.#sweeping.tend(false)
+    this.#changes = file.changes()
     this.store = new OptimisticStore({
       base: {
         get: (key) => this.#get(key),
@@ -108,8 +104,13 @@ export class SqliteStore {
         this.#pending.push(commit)
         this.#schedule()
       },
-      watching: (some) => some ? this.#startNoticing() : this.#stopNoticing()
+      watching: (some) => some ? this.#noticing.start() : this.#noticing.stop()
     })
+    this.#noticing = new Noticing(file, () => !this.store.closed && this.store.lookAgain(), () => this.#known)
+    this.#log = new LogLength(file)
+    this.#log.tend()
+    this.#sweeping = new Sweeping(file, () => this.#log.tend())
+    this.#sweeping.tend(false)
   }
 
   /** Calls back when nothing waits for a flush. */
@@ -120,8 +121,9 @@ export class SqliteStore {
 
   close(): void {
     this.store.closed = true
+    this.#noticing.stop()
+    this.#log.stop()
     this.#sweeping.stop()
-    this.#stopNoticing()
     this.#file.close()
   }
 
@@ -129,10 +131,22 @@ export class SqliteStore {
 
   #read<A>(run: () => A): A {
     try {
+      this.#file.checkPresence(PRESENCE_READ_MILLIS)
       return run()
     } catch (cause) {
-      const error = toBackendError(this.#file.filename, cause)
+      this.#cache.clear()
+      const error = this.#errorOf(cause)
       throw isBusy(error) ? new Busy(error, pause(READ_RETRY_MILLIS)) : error
+    }
+  }
+
+  /** What a file that was taken away fails with is a consequence (8). */
+  #errorOf(cause: unknown): BackendError {
+    try {
+      this.#file.checkPresence(0)
+      return toBackendError(this.#file.filename, cause)
+    } catch (taken) {
+      return toBackendError(this.#file.filename, taken)
     }
   }
 
@@ -166,10 +180,10 @@ export class SqliteStore {
     return this.#foreign(version)
   }
 
-  /** What others changed up to a version (6). */
+  /** What others changed up to a version (7). */
   #foreign(version: number): Foreign {
-    this.#log = this.#file.changes()
-    const changes = ChangeLog.changesBetween(this.#log, this.#seen, version)
+    this.#changes = this.#file.changes()
+    const changes = ChangeLog.changesBetween(this.#changes, this.#seen, version)
     this.#seen = version
     return { version, changes }
   }
@@ -185,10 +199,13 @@ export class SqliteStore {
   #flush(): void {
     this.#scheduled = false
     if (this.#pending.length === 0) return
+    const wait = this.#log.wait()
+    if (wait !== undefined) return this.#flushIn(wait)
     try {
+      this.#file.checkPresence(PRESENCE_COMMIT_MILLIS)
       this.#file.execute("BEGIN IMMEDIATE")
     } catch (cause) {
-      return this.#locked(toBackendError(this.#file.filename, cause))
+      return this.#locked(this.#errorOf(cause))
     }
     this.#lockTriesSince = undefined
     this.#lockTries = 0
@@ -199,9 +216,15 @@ export class SqliteStore {
       if (version === this.#known) this.#writeAll(commits)
       else this.#revalidate(commits, version)
     } catch (cause) {
-      this.#failed(commits, toBackendError(this.#file.filename, cause))
+      this.#failed(commits, this.#errorOf(cause))
     }
+    this.#log.tend()
     this.#tellDrained()
+  }
+
+  #flushIn(millis: number): void {
+    this.#scheduled = true
+    setTimeout(() => this.#flush(), millis)
   }
 
   /** Nobody else committed: all that was accepted holds (1). */
@@ -211,7 +234,6 @@ export class SqliteStore {
     this.#write(effects)
     this.#end(this.#known, this.store.version, effects)
     this.#known = this.#seen = this.store.version
-    this.#file.keepVersion(this.#known)
     this.#cache.wrote(effects)
     this.store.applied()
     for (const commit of commits) commit.done(undefined)
@@ -223,13 +245,14 @@ export class SqliteStore {
     if (clears.length > 0) this.#sweeping.tend(true)
   }
 
-  /** Commits what was written, and notes what that was (6). */
+  /** Commits what was written, and notes what that was (7). */
   #end(since: number, version: number, effects: Effects): void {
-    const log = ChangeLog.append(this.#log, since, version, changesOf(effects.writes, effects.clears))
+    const changes = ChangeLog.append(this.#changes, since, version, changesOf(effects.writes, effects.clears))
     this.#file.setVersion(version)
-    this.#file.setChanges(log)
+    this.#file.setChanges(changes)
     this.#file.execute("COMMIT")
-    this.#log = log
+    this.#file.keepVersion(version)
+    this.#changes = changes
   }
 
   /** Others committed: what was read is read again (2). */
@@ -256,7 +279,6 @@ export class SqliteStore {
     else this.#file.execute("ROLLBACK")
     this.#dataVersion = dataVersion
     this.#known = this.#seen = written.length > 0 ? version : fileVersion
-    if (written.length > 0) this.#file.keepVersion(version)
     this.store.reset({ version, changes })
     for (const commit of commits) commit.done(refused.has(commit) ? refusal(commit) : undefined)
   }
@@ -265,11 +287,9 @@ export class SqliteStore {
     const now = performance.now()
     this.#lockTriesSince ??= now
     if (isBusy(error) && now - this.#lockTriesSince <= LOCK_LIMIT_MILLIS) {
-      this.#scheduled = true
       const longest = Math.min(LOCK_RETRY_LIMIT_MILLIS, LOCK_RETRY_FIRST_MILLIS * 2 ** this.#lockTries++)
       // two processes that took turns at the same pace would meet again and again
-      setTimeout(() => this.#flush(), Math.random() * longest)
-      return
+      return this.#flushIn(Math.random() * longest)
     }
     this.#lockTriesSince = undefined
     this.#lockTries = 0
@@ -291,76 +311,6 @@ export class SqliteStore {
 
   #tellDrained(): void {
     for (const callback of this.#drained.splice(0)) this.onDrained(callback)
-  }
-
-  // --- changes by others, while somebody watches a key ---
-
-  #startNoticing(): void {
-    this.#poll ??= setInterval(() => {
-      if (this.#watcher === undefined) this.#watchFile()
-      this.#notice()
-    }, POLL_MILLIS)
-    this.#watchFile()
-  }
-
-  #stopNoticing(): void {
-    clearInterval(this.#poll)
-    this.#poll = undefined
-    clearInterval(this.#busyPoll)
-    this.#busyPoll = undefined
-    this.#forgetWatcher()
-  }
-
-  #watchFile(): void {
-    if (this.#watcher !== undefined || this.#busyPoll !== undefined) return
-    try {
-      this.#watcher = fs.watch(`${this.#file.filename}-wal`, { persistent: false }, (event) => {
-        // the file went away: the poll watches the next one
-        if (event === "rename") this.#forgetWatcher()
-        this.#noticeSoon()
-      })
-      this.#watcher.on("error", () => this.#forgetWatcher())
-    } catch {
-      // no file yet, or none that can be watched: the poll notices
-    }
-  }
-
-  #forgetWatcher(): void {
-    this.#watcher?.close()
-    this.#watcher = undefined
-  }
-
-  /** One look for all events of a macrotask. */
-  #noticeSoon(): void {
-    if (this.#noticing) return
-    this.#noticing = true
-    setImmediate(() => {
-      this.#noticing = false
-      if (this.#notice()) this.#ownEvents = 0
-      else if (++this.#ownEvents >= OWN_EVENTS_LIMIT) this.#pollWhileBusy()
-    })
-  }
-
-  /** An event a commit costs more than the commit: a timer looks instead, until a pause of this process's commits. */
-  #pollWhileBusy(): void {
-    this.#ownEvents = 0
-    if (this.#poll === undefined) return
-    this.#forgetWatcher()
-    let known = this.#known
-    this.#busyPoll = setInterval(() => {
-      if (known === this.#known) {
-        clearInterval(this.#busyPoll)
-        this.#busyPoll = undefined
-        this.#watchFile()
-      }
-      known = this.#known
-      this.#notice()
-    }, BUSY_POLL_MILLIS)
-  }
-
-  /** Whether others changed the file. */
-  #notice(): boolean {
-    return !this.store.closed && this.store.lookAgain()
   }
 }
 

@@ -20,12 +20,15 @@ const OTHERS_MILLIS = 1_000
 
 export class Sweeping {
   readonly #file: SqliteFile
+  readonly #passed: () => void
   #timer: NodeJS.Timeout | undefined
   #rows = ROWS_FIRST
   #isStopped = false
 
-  constructor(file: SqliteFile) {
+  /** `passed` is called after each pass that committed. */
+  constructor(file: SqliteFile, passed: () => void) {
     this.#file = file
+    this.#passed = passed
   }
 
   /** There may be something to do: this process cleared a range itself, or another one did. */
@@ -54,6 +57,7 @@ export class Sweeping {
   #pass(): number {
     const start = performance.now()
     try {
+      this.#file.checkPresence(0)
       this.#file.execute("BEGIN IMMEDIATE")
       const version = this.#file.version()
       this.#file.sweep(this.#rows)
@@ -62,6 +66,7 @@ export class Sweeping {
       const wanted = this.#rows * Math.min(2, Math.max(0.25, PASS_MILLIS / tookMillis))
       this.#rows = Math.min(ROWS_LIMIT, Math.max(1, Math.floor(wanted)))
       this.#file.execute("COMMIT")
+      this.#passed()
       return performance.now() - start
     } catch {
       try {

@@ -8,7 +8,8 @@
  * 2. Processes write it without a lock. One that writes an older number over another's newer one weakens the guard until
  *    the next commit, and does nothing else.
  * 3. It is read before the database: what others commit in between makes the database newer, never older.
- * 4. Bytes that are no record say nothing, and are written over. Nothing about this file makes a commit fail, or the
+ * 4. Each commit is told to the other processes by the write (see `noticing.ts`), which comes when it can be seen.
+ * 5. Bytes that are no record say nothing, and are written over. Nothing about this file makes a commit fail, or the
  *    opening of a database that is whole: where it cannot be read or written, it guards less.
  */
 import * as fs from "node:fs"
@@ -76,12 +77,18 @@ export class VersionFile {
         fs.closeSync(fd)
       }
     } catch {
-      // none, or none that can be read (4)
+      // none, or none that can be read (5)
     }
+  }
+
+  /** Whether the file is there to be written. */
+  get isKept(): boolean {
+    return this.#fd !== undefined
   }
 
   /** Makes the file, of its full length, so that a full disk does not matter later; the guard is off where it cannot. */
   prepare(): void {
+    this.close()
     try {
       const flags = fs.constants.O_RDWR | fs.constants.O_CREAT | OPEN_FLAGS
       const fd = fs.openSync(versionFileOf(this.#database), flags, 0o600)
@@ -98,7 +105,7 @@ export class VersionFile {
         throw cause
       }
     } catch {
-      // this process's commits are not guarded, until the database is opened again (4)
+      // this process's commits are not guarded, until the database is opened again (5)
     }
   }
 
@@ -108,7 +115,7 @@ export class VersionFile {
     try {
       fs.writeSync(this.#fd, encode(this.#record, version), 0, RECORD_BYTES, 0)
     } catch {
-      // it says less than it could, until the next commit (4)
+      // it says less than it could, until the next commit (5)
     }
   }
 

@@ -14,7 +14,7 @@
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
-import { type Codec, problemOf, strictCodecOf, textOfThrown } from "../data/codec.ts"
+import { type Codec, problemOf, reasonOfThrown, strictCodecOf } from "../data/codec.ts"
 import { type Path, Refused } from "../data/problem.ts"
 import { withoutDefault } from "./defaults.ts"
 import { type Shape, shapeOf } from "./unknown.ts"
@@ -324,7 +324,7 @@ const settle = (
   try {
     result = run()
   } catch (cause) {
-    throw new Refused(path, `its schema threw: ${textOfThrown(cause)}`)
+    throw new Refused(path, `its schema threw: ${reasonOfThrown(cause)}`)
   }
   if (Result.isSuccess(result)) return result.success
   const { field, problem } = result.failure

@@ -23,8 +23,10 @@ import { Transaction } from "../../Transaction.ts"
 import * as Tuple from "../../Tuple.ts"
 import * as Counters from "../data/counters.ts"
 import * as Keys from "../data/keys.ts"
+import { logWarning } from "../transactions/logging.ts"
 import { type Target, transact } from "../transactions/loop.ts"
 import type { TransactionState } from "../transactions/state.ts"
+import { keepRunning } from "../transactions/unforeseen.ts"
 import { type Armed, awaitWatch, watchKey } from "../transactions/watching.ts"
 import { processPrefix } from "./layout.ts"
 import { PIECE_BYTES } from "./limits.ts"
@@ -75,7 +77,7 @@ export class Calls {
     return Effect.gen(function*() {
       const calls = new Calls(target, instance)
       yield* Effect.addFinalizer(() => Effect.sync(() => calls.#stopAll()))
-      yield* Effect.forkScoped(calls.#bell)
+      yield* Effect.forkScoped(keepRunning("answers", "looking for answers", calls.#bell))
       return calls
     })
   }
@@ -118,7 +120,7 @@ export class Calls {
     return Effect.forever(
       Effect.catchCause(step, (cause) =>
         Effect.andThen(
-          Effect.logWarning("looking for answers failed, trying again", cause),
+          logWarning("looking for answers failed, trying again", cause),
           Effect.sleep(PAUSE_MILLIS)
         ))
     )

@@ -18,6 +18,7 @@ import type * as Scope from "effect/Scope"
 import { Transaction } from "../../Transaction.ts"
 import * as Tuple from "../../Tuple.ts"
 import * as Keys from "../data/keys.ts"
+import { logDebug } from "../transactions/logging.ts"
 import { transact } from "../transactions/loop.ts"
 import type { Place, TransactionState } from "../transactions/state.ts"
 import { libraryPrefix, processPrefix } from "./layout.ts"
@@ -106,7 +107,7 @@ export class Presence {
     if (this.#looking !== undefined && this.#looking.pollUnsafe() === undefined) return
     const look = transact(this.#target, Effect.flatMap(Transaction, (state) => this.#pass(state)))
     this.#looking = this.#fork(
-      Effect.catchCause(look, (cause) => Effect.logDebug("sweeping what dead processes left failed", cause))
+      Effect.catchCause(look, (cause) => logDebug("sweeping what dead processes left failed", cause))
     )
   }
 

@@ -17,6 +17,7 @@ import { BackendError, Closed } from "../../BackendError.ts"
 import { Transaction } from "../../Transaction.ts"
 import { type Target, transact } from "../transactions/loop.ts"
 import type { TransactionState } from "../transactions/state.ts"
+import { report } from "../transactions/unforeseen.ts"
 
 /** Pushes that share a transaction: below what a transaction's two bytes for order, and a batch's patience, allow. */
 const BATCH_LIMIT = 1_000
@@ -106,7 +107,12 @@ export class Pushes {
       return
     }
     const batch = this.#take()
-    this.#run(Effect.flatMap(Effect.exit(this.#together(batch)), () => Effect.sync(() => this.#next())))
+    this.#run(Effect.flatMap(Effect.exit(this.#together(batch)), (exit) => {
+      // whoever still waits then must hear of it; those who were told are told nothing more
+      if (Exit.isFailure(exit)) { for (const waiting of batch) waiting.done(exit) }
+      this.#next()
+      return Exit.isSuccess(exit) ? Effect.void : report("pushes", "messages could not be pushed", exit.cause)
+    }))
   }
 
   #take(): ReadonlyArray<Waiting> {

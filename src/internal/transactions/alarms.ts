@@ -12,6 +12,7 @@ import type * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
+import { reading } from "../data/show.ts"
 
 interface Moment {
   readonly waiting: Set<() => void>
@@ -41,7 +42,8 @@ const start = (
   const waiting = new Set<() => void>()
   const ring = Effect.sync(() => {
     alarms.delete(atMillis)
-    for (const run of waiting) run()
+    // nobody waits in vain because another's call throws
+    for (const run of waiting) reading(run, undefined)
   })
   const timer = Effect.runForkWith(context)(Effect.andThen(clock.sleep(Duration.millis(millis)), ring))
   return { waiting, timer }

@@ -6,6 +6,7 @@
 import { InvalidArgument } from "../../BackendError.ts"
 import * as Tuple from "../../Tuple.ts"
 import { show } from "../data/show.ts"
+import { messageOfThrown } from "../data/thrown.ts"
 import type { TransactionState } from "./state.ts"
 
 const refused = (state: TransactionState, operation: string, problem: string): undefined => {
@@ -19,7 +20,7 @@ export const packKey = (state: TransactionState, operation: string, key: Tuple.T
   try {
     return Tuple.pack(key, state.target.userPrefix)
   } catch (cause) {
-    return refused(state, operation, (cause as Error).message)
+    return refused(state, operation, messageOfThrown(cause))
   }
 }
 
@@ -81,6 +82,6 @@ export const packVersionstamped = (
   try {
     return Tuple.packVersionstamped(tuple, prefix)
   } catch (cause) {
-    return refused(state, operation, (cause as Error).message)
+    return refused(state, operation, messageOfThrown(cause))
   }
 }

@@ -7,7 +7,8 @@
  * 1. A try whose store failed commits nothing, whatever its body made of the failure (rule R3).
  * 2. A commit that began is waited for, also by an interrupted fiber: whoever saw it applied runs its hooks.
  * 3. `onAccepted` hooks run once, when later transactions of this process read the writes; `onCommit` hooks run once,
- *    when the commit is durable. A try that only read commits too: what it read is durable when it succeeds.
+ *    when the commit is durable. A try that only read commits too: what it read is durable when it succeeds. A hook that
+ *    throws keeps no other from running and fails nothing: it is reported.
  * 4. Where a commit can be unknown, a try after the first looks at the slot before it runs (rule R1, `slots.ts`).
  * 5. The loop ends: at the first success, at an error that again cannot help, or when it has spent `RETRY_LIMIT_MILLIS`.
  *    While the fate of a try is unknown it goes on whatever the observer's limit is, and if it must end then, it ends as
@@ -26,6 +27,7 @@ import type { Slot, Slots } from "./slots.ts"
 import { type Place, TransactionState } from "./state.ts"
 import { difference, rehearse, StrictMode, written } from "./strictMode.ts"
 import { isTurnOver, nextTurn } from "./turns.ts"
+import { report } from "./unforeseen.ts"
 
 /** Longer than any store's own timeout, shorter than a person's patience. */
 const RETRY_LIMIT_MILLIS = 30_000
@@ -213,19 +215,36 @@ const lookBack = <A, E>(
     if (done === undefined) {
       return Effect.map(run, (outcome) => outcome._tag === "Failed" ? { ...outcome, hasLooked: true } : outcome)
     }
-    accepted(done, observer)
-    committed(done.state)
-    return Effect.succeed({ _tag: "Done", exit: Exit.succeed(done.value) })
+    const thrown: Array<unknown> = []
+    accepted(done, observer, thrown)
+    committed(done.state, thrown)
+    return told(thrown, { _tag: "Done", exit: Exit.succeed(done.value) })
   })
 
-const accepted = <A>(done: Done<A>, observer: Observer<A>): void => {
-  observer.accepted?.(done.value)
-  for (const hook of done.state.onAccepted) hook()
+const accepted = <A>(done: Done<A>, observer: Observer<A>, thrown: Array<unknown>): void => {
+  runHook(() => observer.accepted?.(done.value), thrown)
+  for (const hook of done.state.onAccepted) runHook(hook, thrown)
 }
 
-const committed = (state: TransactionState): void => {
-  for (const hook of state.onCommit) hook()
+const committed = (state: TransactionState, thrown: Array<unknown>): void => {
+  for (const hook of state.onCommit) runHook(hook, thrown)
 }
+
+/** A hook is nobody else's fault: what it throws is kept for the report (3). */
+const runHook = (hook: () => void, thrown: Array<unknown>): void => {
+  try {
+    hook()
+  } catch (error) {
+    thrown.push(error)
+  }
+}
+
+/** The outcome of a try, once its hooks that threw are reported. */
+const told = <A, E>(thrown: ReadonlyArray<unknown>, outcome: Try<A, E>): Effect.Effect<Try<A, E>> =>
+  thrown.length === 0 ? Effect.succeed(outcome) : Effect.as(
+    Effect.forEach(thrown, (error) => report("hook", "a hook of a commit threw", Cause.die(error)), { discard: true }),
+    outcome
+  )
 
 /** A failure is an answer too: it is given when what the body read is durable, and nothing else is written. */
 const settleFailure = <A, E>(state: TransactionState, exit: Exit.Failure<A, E>): Effect.Effect<Try<A, E>> =>
@@ -254,18 +273,19 @@ const finish = <A, E>(
   const done: Done<A> = { value: exit.value, state }
   computed[tries] = done
   let isAccepted = false
+  const thrown: Array<unknown> = []
   const accept = () => {
     if (isAccepted) return
     isAccepted = true
-    accepted(done, observer)
+    accepted(done, observer, thrown)
   }
-  return Effect.match(state.driver.commit(state.request(), accept), {
-    onSuccess: (versionstamp): Try<A, E> => {
+  return Effect.matchEffect(state.driver.commit(state.request(), accept), {
+    onSuccess: (versionstamp) => {
       state.versionstamp = versionstamp
       accept()
-      committed(state)
-      return { _tag: "Done", exit }
+      committed(state, thrown)
+      return told(thrown, { _tag: "Done", exit })
     },
-    onFailure: (error): Try<A, E> => failed(error, true)
+    onFailure: (error) => told(thrown, failed(error, true))
   })
 }

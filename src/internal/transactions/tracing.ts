@@ -1,21 +1,60 @@
 /**
  * Spans where somebody looks: the tracer that Effect has of its own shows its spans to nobody, and a span costs as much as
  * a small transaction, so without another tracer there are none.
+ *
+ * Tracers are code of their users: one that throws loses its span, and nothing else.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Tracer from "effect/Tracer"
+import { reading } from "../data/show.ts"
 
 const own = Context.get(Context.empty(), Tracer.Tracer)
 
-/** Wraps an effect in a span, if there is a tracer that takes it. */
+/** Wraps an effect in a span, if there is a tracer that takes it. What runs in it has the tracer under the same guard. */
 export const traced = <A, E>(
   effect: Effect.Effect<A, E>,
   name: string,
   options: () => Omit<Tracer.SpanOptions, "captureStackTrace">
 ): Effect.Effect<A, E> =>
-  Effect.withFiber((fiber) =>
-    fiber.getRef(Tracer.Tracer) === own
-      ? effect
-      : Effect.withSpan(effect, name, { ...options(), captureStackTrace: false })
-  )
+  Effect.withFiber((fiber) => {
+    const tracer = fiber.getRef(Tracer.Tracer)
+    return tracer === own ? effect : Effect.provideService(
+      Effect.withSpan(effect, name, { ...options(), captureStackTrace: false }),
+      Tracer.Tracer,
+      guardedTracer(tracer)
+    )
+  })
+
+/** The span that the current fiber is in. */
+export const spanOf = (context: Context.Context<never>): Tracer.AnySpan | undefined =>
+  Context.getOrUndefined(context as Context.Context<Tracer.ParentSpan>, Tracer.ParentSpan)
+
+const guards = new WeakMap<Tracer.Tracer, Tracer.Tracer>()
+
+/** The same tracer, whose spans cannot fail what runs in them. */
+export const guardedTracer = (tracer: Tracer.Tracer): Tracer.Tracer => {
+  if (tracer === own) return tracer
+  let guarded = guards.get(tracer)
+  if (guarded === undefined) {
+    guarded = Tracer.make({
+      span: (options) => reading(() => guardedSpan(tracer.span(options)), undefined) ?? new Tracer.NativeSpan(options),
+      context: tracer.context
+    })
+    guards.set(tracer, guarded)
+    guards.set(guarded, guarded)
+  }
+  return guarded
+}
+
+const METHODS: ReadonlySet<PropertyKey> = new Set(["end", "attribute", "event", "addLinks"])
+
+/** The span itself for whoever knows its class; only what Effect calls on it is guarded. */
+const guardedSpan = (span: Tracer.Span): Tracer.Span =>
+  new Proxy(span, {
+    get: (target, key) => {
+      const value: unknown = Reflect.get(target, key, target)
+      if (typeof value !== "function" || !METHODS.has(key)) return value
+      return (...args: ReadonlyArray<unknown>) => reading(() => Reflect.apply(value, target, args), undefined)
+    }
+  })

@@ -17,6 +17,7 @@ import * as Metric from "effect/Metric"
 import type { WatchRequest } from "../../Backend.ts"
 import type { BackendError } from "../../BackendError.ts"
 import * as Keys from "../data/keys.ts"
+import { reading } from "../data/show.ts"
 import { setAlarm } from "./alarms.ts"
 import type { Place, TransactionState } from "./state.ts"
 
@@ -73,13 +74,12 @@ export const watchKey = (state: TransactionState, key: Uint8Array): Armed => {
     isKept: false
   }
   state.watch(request)
-  return {
-    text: Keys.toText(key),
-    deferred,
-    wake,
-    cancel: () => request.onCancel?.(),
-    isKept: () => request.isKept === true
+  const cancel = () => {
+    const { onCancel } = request
+    request.onCancel = undefined
+    onCancel?.()
   }
+  return { text: Keys.toText(key), deferred, wake, cancel, isKept: () => request.isKept === true }
 }
 
 /** A watch as users await it. */
@@ -114,7 +114,7 @@ export const awaitWatch = (
     const cancelAlarm = isDue
       ? setAlarm(clock, context, Math.max(1, dueMillis), EXACT, watch.wake)
       : setAlarm(clock, context, limitMillis, SPREAD_MILLIS, () => {
-        fallbacks.updateUnsafe(1, context)
+        reading(() => fallbacks.updateUnsafe(1, context), undefined)
         watch.wake()
       })
     return Effect.ensuring(

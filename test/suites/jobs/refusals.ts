@@ -111,6 +111,13 @@ export const jobsRefusals = ({ live }: Harness) => {
         [Work.cronLayer("c", { cron: "every day", data: data(1) }), "cron"],
         [Work.cronLayer("c", { cron: "0 0 30 2 *", data: data(1) }), "cron"],
         [Work.cronLayer("c", { cron: "* * * * *", timeZone: "Mars/Base", data: data(1) }), "cron"],
+        [Work.cronLayer("c", { cron: "0 0 31 2 *", data: data(1) }), "cron"],
+        [Work.cronLayer("c", { cron: "@never", data: data(1) }), "cron"],
+        [Work.cronLayer("c".repeat(5_000), { cron: "* * * * *", data: data(1) }), "name"],
+        [Work.cronLayer("c", { cron: "* * * * *", missedLimit: 0, data: data(1) }), "missedLimit"],
+        [Work.cronLayer("c", { cron: "* * * * *", restLimit: -1, data: data(1) }), "restLimit"],
+        [Work.cronLayer("c", { cron: "* * * * *", onDstGap: "later" as any, data: data(1) }), "onDstGap"],
+        [Work.cronLayer("c", { cron: "* * * * *", onDstOverlap: "never" as any, data: data(1) }), "onDstOverlap"],
         [Work.cronLayer("c", { cron: "* * * * *", missed: "some" as any, data: data(1) }), "missed"],
         [Work.cronLayer("c", { cron: "* * * * *", priority: 1e3, data: data(1) }), "priority"]
       ] as const

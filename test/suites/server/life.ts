@@ -125,7 +125,7 @@ export const lifeSuite = (name: string, backend: Store) => {
         assert.isTrue(yield* reset.locked)
         assert.deepStrictEqual(yield* Tenant.transact(Desk.lock()), lock)
         assert.isTrue(Option.isSome(lock))
-        assert.strictEqual(yield* reset.queueLength, 1)
+        assert.strictEqual(yield* reset.queueLength, 2)
         yield* go
         assert.strictEqual(yield* Fiber.join(call), "a 1")
         const state = yield* until(reset.state, (state) => state!.log.includes("queued"))
@@ -254,7 +254,7 @@ export const lifeSuite = (name: string, backend: Store) => {
           (call) => Effect.forkChild(call("Count", { by: 1 }))
         )
         yield* server.castAll([["Note", { item: "queued" }], ["Note", { item: "y".repeat(300_000) }]])
-        yield* until(server.queueLength, (length) => length === 6)
+        yield* until(server.queueLength, (length) => length === 7)
 
         yield* server.kill()
         assert.deepStrictEqual(yield* scan(["Desk"]), [])

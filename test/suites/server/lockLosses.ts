@@ -3,10 +3,24 @@
  * its message not lost (source document, sections 4.4 and 4.7).
  */
 import { assert, describe } from "@effect/vitest"
-import { Clock, Effect, Exit, Fiber, Option, Scope } from "effect"
-import { type DgenServer, DurableQueue, Tenant } from "effect-dgen"
+import { Clock, Deferred, Effect, Exit, Fiber, Option, Result, Scope } from "effect"
+import { type DgenServer, DurableQueue, Tenant, Transaction } from "effect-dgen"
+import * as Heads from "../../../src/internal/server/kept/head.ts"
 import { Desk, done, held, type Locked, startDesk } from "./desk.ts"
-import { elsewhere, failureOf, inside, keptLogs, scan, type Store, testsOf, until } from "./support.ts"
+import {
+  elsewhere,
+  failureOf,
+  inside,
+  keptLogs,
+  keysOf,
+  overwrite,
+  scan,
+  type Store,
+  tapped,
+  testsOf,
+  touches,
+  until
+} from "./support.ts"
 
 /** Short, so that tests end soon: what they wait for is the event, whenever it comes. */
 const lockTimeout = "30 millis" as const
@@ -76,64 +90,117 @@ export const lockLossesSuite = (name: string, backend: Store) => {
       })
     )
     live(
-      "of a holder that comes back: it writes nothing and puts its message back with one more attempt",
+      "put their message back in the same commit, wherever it came from; the holder is interrupted and writes nothing",
       Effect.gen(function*() {
-        const { begun, go, locked } = yield* held
+        const { begun, locked } = yield* held
         const client = yield* Desk.client()
         const logs = keptLogs()
-        const slow = yield* startElsewhere(locked).pipe(Effect.provide(logs.layer))
+        const interrupted = yield* Deferred.make<void>()
+        const slow = yield* startElsewhere((item, state, context) =>
+          Effect.onInterrupt(locked(item, state, context), () => Deferred.succeed(interrupted, undefined))
+        ).pipe(Effect.provide(logs.layer))
         const call = yield* Effect.forkChild(client.call("Work", { item: "a" }, { timeout: "20 seconds" }))
-        const first = yield* begun
-        assert.strictEqual(first.attempt, 1)
-        // an hour must pass before anybody but the holder may put the message back
+        assert.strictEqual((yield* begun).attempt, 1)
         const { locked: other, runs } = quick()
-        const server = yield* startDesk(other, { lockTimeout: "1 hour" })
-        const breaker = yield* Effect.scoped(
-          Effect.andThen(startElsewhere(other, { lockTimeout }), until(client.locked, (locked) => !locked))
-        ).pipe(Effect.as("broken"))
-        assert.strictEqual(breaker, "broken")
-        yield* go
-        assert.strictEqual(yield* Fiber.join(call), "a 2")
-        assert.deepStrictEqual(runs.filter((run) => run !== "a 2"), [])
-        assert.deepStrictEqual(yield* server.call("Log"), ["lock a", "lock a", "done a"])
-        assert.strictEqual(logs.count("was broken"), 1)
-        yield* nothingKept
+        const { head } = yield* keysOf(["Desk"])
+        const lengths: Array<number> = []
+        const context = yield* Effect.context<Tenant.Tenant>()
+        const tenant = yield* tapped({
+          after: ({ mutations }) =>
+            mutations.some(touches(head))
+              ? Effect.map(Effect.provideContext(Effect.orDie(client.queueLength), context), (length) => {
+                lengths.push(length)
+              })
+              : Effect.void
+        })
+        yield* inside(tenant)(startDesk(other, { lockTimeout }))
+        yield* Deferred.await(interrupted)
+        // whoever takes it next: it is the second attempt
+        yield* Effect.raceFirst(Fiber.join(call), until(client.locked, (locked) => locked))
         yield* slow.stop()
+        assert.strictEqual(yield* Fiber.join(call), "a 2")
+        assert.deepStrictEqual(runs, ["a 2"])
+        assert.isTrue(lengths.every((length) => length <= 1))
+        assert.strictEqual(lengths[0], 1)
+        yield* until(Effect.sync(() => logs.count("was broken")), (count) => count >= 1)
+        yield* nothingKept
       })
     )
-    for (const operation of ["call", "priorityCall"] as const) {
-      live(
-        `of ${operation === "call" ? "an inline" : "a priority"} message: its caller is told, nothing is put back`,
-        Effect.gen(function*() {
-          const { begun, go, locked } = yield* held
-          const server = yield* startDesk(locked)
-          const call = yield* Effect.forkChild(server[operation]("Work", { item: "a" }, { timeout: "20 seconds" }))
-          yield* begun
-          yield* startElsewhere(quick().locked, { lockTimeout })
-          yield* until(server.locked, (locked) => !locked)
-          // others go on before the holder comes back
-          yield* server.cast("Note", { item: "b" })
-          yield* until(server.priorityCall("Log"), (log) => log.includes("b"))
-          yield* go
-          const error: any = yield* failureOf(call)
-          assert.deepStrictEqual([error._tag, error.requeued], ["LockFenced", false])
-          assert.deepStrictEqual(yield* server.call("Log"), ["lock a", "b"])
-          assert.strictEqual(yield* server.queueLength, 0)
-          yield* nothingKept
-        })
-      )
-    }
+    live(
+      "of an inline call: it is handled again, and its caller has the answer",
+      Effect.gen(function*() {
+        const begun = yield* Deferred.make<void>()
+        const ids = new Set<string>()
+        const locked: Locked = (item, state, context) =>
+          Effect.gen(function*() {
+            ids.add(context.id)
+            if (context.attempt > 1) return done(item, state, context)
+            yield* Deferred.succeed(begun, undefined)
+            return yield* Effect.never
+          })
+        const server = yield* startDesk(locked)
+        const call = yield* Effect.forkChild(server.call("Work", { item: "a" }, { timeout: "20 seconds" }))
+        yield* Deferred.await(begun)
+        assert.strictEqual(yield* server.queueLength, 1)
+        yield* startElsewhere(locked, { lockTimeout, consumeK: 3 })
+        assert.strictEqual(yield* Fiber.join(call), "a 2")
+        assert.strictEqual(ids.size, 1)
+        assert.deepStrictEqual(yield* server.call("Log"), ["lock a", "lock a", "done a"])
+        assert.strictEqual(yield* server.queueLength, 0)
+        yield* nothingKept
+      })
+    )
+    live(
+      "of a priority message: its caller is told, nothing is put back",
+      Effect.gen(function*() {
+        const { begun, locked } = yield* held
+        const server = yield* startDesk(locked)
+        const call = yield* Effect.forkChild(server.priorityCall("Work", { item: "a" }, { timeout: "20 seconds" }))
+        yield* begun
+        yield* startElsewhere(quick().locked, { lockTimeout })
+        const error: any = yield* failureOf(call)
+        assert.deepStrictEqual([error._tag, error.requeued], ["LockFenced", false])
+        assert.deepStrictEqual(yield* server.call("Log"), ["lock a"])
+        assert.strictEqual(yield* server.queueLength, 0)
+        yield* nothingKept
+      })
+    )
+    live(
+      "that an earlier version broke without putting their messages back: they are counted, and put back at once",
+      Effect.gen(function*() {
+        const { begun, locked } = yield* held
+        const scope = yield* Scope.make()
+        yield* startElsewhere(locked, { grace: 0 }).pipe(Effect.provideService(Scope.Scope, scope))
+        const client = yield* Desk.client()
+        const call = yield* Effect.forkChild(client.call("Work", { item: "a" }, { timeout: "20 seconds" }))
+        yield* begun
+        const { head } = yield* keysOf(["Desk"])
+        const write = yield* Tenant.transact(Effect.gen(function*() {
+          const state = yield* Transaction.Transaction
+          const found = Result.getOrThrow(Heads.decode((yield* state.get(head))!))
+          const { attempts, millis, token } = found.lock!
+          return Heads.encode({ ...found, lock: undefined, fenced: [{ token, millis, attempts: attempts! }] })
+        }))
+        yield* overwrite([{ op: "set", key: head, value: write }])
+        assert.strictEqual(yield* client.queueLength, 1)
+        assert.isFalse(yield* client.locked)
+        const { locked: other, runs } = quick()
+        yield* startElsewhere(other, { lockTimeout: "1 hour" })
+        yield* Scope.close(scope, Exit.void)
+        assert.strictEqual(yield* Fiber.join(call), "a 2")
+        assert.deepStrictEqual(runs, ["a 2"])
+        yield* nothingKept
+      })
+    )
     live(
       "of a handler that is always too slow: its message ends among the dead letters",
       Effect.gen(function*() {
         const attempts: Array<number> = []
-        const client = yield* Desk.client()
-        const locked: Locked = (item, state, context) =>
+        const locked: Locked = (_item, _state, context) =>
           Effect.gen(function*() {
             attempts.push(context.attempt)
             // as slow as it takes for its lock to be broken
-            yield* until(Effect.orDie(client.locked), (locked) => !locked)
-            return done(item, state, context)
+            return yield* Effect.never
           })
         const options = { lockTimeout, deadLetterThreshold: 2 }
         const logs = keptLogs()
@@ -162,7 +229,7 @@ export const lockLossesSuite = (name: string, backend: Store) => {
         Effect.gen(function*() {
           const { begun, locked } = yield* held
           const scope = yield* Scope.make()
-          const server = yield* startDesk(locked, { deadLetterThreshold: 1 }).pipe(
+          const server = yield* startDesk(locked, { deadLetterThreshold: 1, grace: 0 }).pipe(
             Effect.provideService(Scope.Scope, scope)
           )
           const client = yield* Desk.client()
@@ -182,59 +249,61 @@ export const lockLossesSuite = (name: string, backend: Store) => {
         })
       )
       live(
-        `by ${how}, of an inline call: its caller is told, and nothing that waits is handled any more`,
+        `by ${how}, of an inline call: its caller is told, and the message is handled at the next start`,
         Effect.gen(function*() {
           const { begun, locked } = yield* held
           const scope = yield* Scope.make()
-          const server = yield* startDesk(locked).pipe(Effect.provideService(Scope.Scope, scope))
+          const server = yield* startDesk(locked, { grace: 0 }).pipe(Effect.provideService(Scope.Scope, scope))
           const call = yield* Effect.forkChild(server.call("Work", { item: "a" }))
-          yield* begun
+          const { id } = yield* begun
           yield* server.cast("Note", { item: "queued" })
           yield* end(server as any, scope)
           assert.strictEqual((yield* failureOf(call))._tag, "ServerStopped")
           const client = yield* Desk.client()
-          yield* until(client.locked, (locked) => !locked)
+          assert.isFalse(yield* client.locked)
           yield* Scope.close(scope, Exit.void)
           assert.deepStrictEqual(yield* client.state, { log: ["lock a"], count: 0 })
-          assert.strictEqual(yield* client.queueLength, 1)
+          assert.strictEqual(yield* client.queueLength, 2)
+          const ids: Array<string> = []
+          const again = yield* startDesk((item, state, context) =>
+            Effect.sync(() => {
+              ids.push(`${context.id} ${context.attempt}`)
+              return done(item, state, context)
+            })
+          )
+          yield* until(again.queueLength, (length) => length === 0)
+          assert.deepStrictEqual(ids, [`${id} 1`])
+          assert.deepStrictEqual(yield* again.call("Log"), ["lock a", "queued", "lock a", "done a"])
+          yield* nothingKept
         })
       )
     }
-    live(
-      "by an operator: the message is queued again, the holder fenced",
-      Effect.gen(function*() {
-        const { begun, go, locked } = yield* held
-        const dead = yield* startElsewhere(locked)
-        const client = yield* Desk.client()
-        const call = yield* Effect.forkChild(client.call("Work", { item: "a" }, { timeout: "20 seconds" }))
-        yield* begun
-        const { locked: other, runs } = quick()
-        const server = yield* startDesk(other)
-        assert.isTrue(yield* Tenant.transact(Desk.unlock()))
-        assert.strictEqual(yield* Fiber.join(call), "a 2")
-        assert.deepStrictEqual(runs, ["a 2"])
-        assert.isFalse(yield* Tenant.transact(Desk.unlock()))
-        yield* go
-        yield* dead.stop()
-        assert.deepStrictEqual(yield* server.call("Log"), ["lock a", "lock a", "done a"])
-        yield* nothingKept
-      })
-    )
-    live(
-      "by an operator, of an inline call: its caller is told",
-      Effect.gen(function*() {
-        const { begun, go, locked } = yield* held
-        const server = yield* startDesk(locked)
-        const call = yield* Effect.forkChild(server.call("Work", { item: "a" }))
-        yield* begun
-        assert.isTrue(yield* Tenant.transact(Desk.unlock()))
-        assert.isFalse(yield* server.locked)
-        yield* go
-        assert.deepInclude(yield* failureOf(call), { _tag: "LockFenced", requeued: false })
-        assert.strictEqual(yield* server.queueLength, 0)
-        yield* nothingKept
-      })
-    )
+    for (const inline of [true, false]) {
+      live(
+        `by an operator: the message is queued again, the holder interrupted (${inline ? "inline" : "queued"} call)`,
+        Effect.gen(function*() {
+          const runs: Array<string> = []
+          const begun = yield* Deferred.make<void>()
+          const server = yield* startDesk((item, state, context) =>
+            Effect.gen(function*() {
+              runs.push(`${item} ${context.attempt}`)
+              if (context.attempt > 1) return done(item, state, context)
+              yield* Deferred.succeed(begun, undefined)
+              return yield* Effect.never
+            })
+          )
+          const client = yield* Desk.client()
+          const call = yield* Effect.forkChild((inline ? server : client).call("Work", { item: "a" }))
+          yield* Deferred.await(begun)
+          assert.isTrue(yield* Tenant.transact(Desk.unlock()))
+          assert.strictEqual(yield* Fiber.join(call), "a 2")
+          assert.deepStrictEqual(runs, ["a 1", "a 2"])
+          assert.isFalse(yield* Tenant.transact(Desk.unlock()))
+          assert.deepStrictEqual(yield* server.call("Log"), ["lock a", "lock a", "done a"])
+          yield* nothingKept
+        })
+      )
+    }
     live(
       "of a server that does not exist: there is nothing to see and nothing to break",
       Effect.gen(function*() {

@@ -1,6 +1,6 @@
 /** Every option of a server: its default, what it does, and what a value that is none gets (source document, section 7). */
 import { assert, describe } from "@effect/vitest"
-import { Effect, Exit, Layer, Schedule, Schema } from "effect"
+import { Duration, Effect, Exit, Layer, Schedule, Schema } from "effect"
 import { DgenServer } from "effect-dgen"
 import { inside, keptLogs, keysOf, scan, type Store, tapped, testsOf, touches, until } from "./support.ts"
 
@@ -33,6 +33,8 @@ const wrong: { readonly [option: string]: ReadonlyArray<unknown> } = {
   deadLetterThreshold: [0, -1, 1.5, NaN, -Infinity, "3", {}],
   consumeK: [0, -1, 1.5, NaN, Infinity, DgenServer.CONSUME_K_LIMIT + 1, "5", {}],
   lockTimeout: [0, -1, NaN, "soon", "-1 seconds", "0 millis", {}, true],
+  grace: [-1, NaN, "soon", "-1 seconds", {}, true],
+  actionTimeout: [0, -1, NaN, "soon", "-1 seconds", "0 millis", {}, true],
   cache: ["yes", 1, {}],
   restart: ["soon", 5, {}, () => "1 second"]
 }
@@ -57,6 +59,14 @@ export const optionsSuite = (name: string, backend: Store) => {
         })
       )
     }
+    live(
+      "grace: nothing is a duration too",
+      Effect.forEach(
+        [0, "0 seconds", "0 millis", { seconds: 0 }, Duration.zero, Duration.infinity] as const,
+        (grace) => Effect.scoped(Effect.flatMap(start({ grace }), (server) => server.call("Add", { item: "a" }))),
+        { discard: true }
+      )
+    )
     live(
       "those that are missing are no error",
       Effect.gen(function*() {

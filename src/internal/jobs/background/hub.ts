@@ -15,7 +15,9 @@ import * as Latch from "effect/Latch"
 import type * as Scope from "effect/Scope"
 import { Tenant } from "../../../Tenant.ts"
 import type * as Tuple from "../../../Tuple.ts"
-import { type InvalidOption, unreadable } from "../definition/errors.ts"
+import { logWarning } from "../../transactions/logging.ts"
+import { keepRunning } from "../../transactions/unforeseen.ts"
+import { type InvalidOption, render, unreadable } from "../definition/errors.ts"
 import type { JobKeys } from "../definition/layout.ts"
 import { elementText, keysOf, type Model } from "../definition/model.ts"
 import { Bell } from "./sharedWatch.ts"
@@ -106,7 +108,7 @@ export class Hub {
       const text = elementText(id)
       if (this.#unreadable.has(text) || this.#unreadable.size >= UNREADABLE_LIMIT) return Effect.void
       this.#unreadable.add(text)
-      return Effect.logWarning(unreadable(this.type, id).message)
+      return logWarning(unreadable(this.type, id).message)
     })
   }
 
@@ -114,7 +116,8 @@ export class Hub {
   background(name: string, effect: Effect.Effect<unknown>, ended?: () => void): Effect.Effect<void> {
     return Effect.suspend(() => {
       if (this.#background.has(name)) return Effect.void
-      const forked = Effect.forkIn(Effect.interruptible(effect), this.tenant.scope)
+      const what = `jobs of type ${render(this.type)}: the ${name}`
+      const forked = Effect.forkIn(Effect.interruptible(keepRunning("jobs", what, effect)), this.tenant.scope)
       return Effect.map(forked, (fiber) => {
         this.#background.set(name, fiber)
         // also when the scope ends before the fiber has taken its first step

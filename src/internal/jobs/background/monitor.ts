@@ -23,6 +23,7 @@ import type { BackendError } from "../../../BackendError.ts"
 import { Transaction } from "../../../Transaction.ts"
 import * as Tuple from "../../../Tuple.ts"
 import * as Keys from "../../data/keys.ts"
+import { logWarning } from "../../transactions/logging.ts"
 import { transact } from "../../transactions/loop.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { render } from "../definition/errors.ts"
@@ -184,7 +185,7 @@ const sweep = Effect.fnUntraced(function*(hub: Hub, model: Model, pass: Pass) {
     const error = exit.cause.reasons.find((reason) => reason._tag === "Fail")?.error
     if (limit.jobs === 1 && error?.isRetryable !== true) skip++
     limit.failed(limit.jobs)
-    yield* Effect.logWarning(
+    yield* logWarning(
       `jobs of type ${render(hub.type)}: a pass of the monitor failed, repeating it with ${limit.jobs} jobs`,
       exit.cause
     )
@@ -228,7 +229,7 @@ export const startMonitor = (hub: Hub): Effect.Effect<void> =>
       const notes: Array<Note> = []
       const step = Effect.catchCause(turn(hub, notes), (cause) =>
         Effect.andThen(
-          Effect.logWarning(`jobs of type ${render(hub.type)}: the monitor failed, trying again`, cause),
+          logWarning(`jobs of type ${render(hub.type)}: the monitor failed, trying again`, cause),
           Effect.sleep(PAUSE_MILLIS)
         ))
       return Effect.forever(step)

@@ -10,6 +10,7 @@
  *    To wake them at once would let them look without a pause for as long as a lost watch is waited for.
  * 3. A wake-up is a hint. When the store fails all are woken: each meets the failure itself.
  */
+import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Latch from "effect/Latch"
 import type * as Scope from "effect/Scope"
@@ -17,6 +18,7 @@ import type { BackendError } from "../../../BackendError.ts"
 import { Transaction } from "../../../Transaction.ts"
 import * as Keys from "../../data/keys.ts"
 import { type Target, transact } from "../../transactions/loop.ts"
+import { report } from "../../transactions/unforeseen.ts"
 import { awaitWatch, watchKey } from "../../transactions/watching.ts"
 
 /** After a failure of the store the fiber pauses for so long. */
@@ -109,10 +111,10 @@ export class Bell {
   get #run(): Effect.Effect<never> {
     const step = Effect.flatMap(this.#needed.await, () => this.#look)
     return Effect.forever(
-      Effect.catch(step, () =>
+      Effect.catchCause(step, (cause) =>
         Effect.andThen(
-          Effect.sync(() => this.wakeAll()),
-          Effect.sleep(PAUSE_MILLIS)
+          Cause.hasDies(cause) ? report("jobs", "a watch for jobs failed, looking again", cause) : Effect.void,
+          Effect.andThen(Effect.sync(() => this.wakeAll()), Effect.sleep(PAUSE_MILLIS))
         ))
     )
   }

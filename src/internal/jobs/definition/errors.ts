@@ -12,15 +12,6 @@ export const render = (element: unknown): string => {
   return String(element)
 }
 
-/** The text of an error; one whose reading throws must not take its job along. */
-export const textOf = (read: () => string): string => {
-  try {
-    return String(read())
-  } catch {
-    return "an error that cannot be shown: reading it throws"
-  }
-}
-
 const job = { type: Schema.Unknown, id: Schema.Unknown }
 
 const named = (error: { readonly type: unknown; readonly id: unknown }): string =>
@@ -156,5 +147,23 @@ export class InvalidOption
   override get message(): string {
     const of = this.type === undefined ? "" : ` of type ${render(this.type)}`
     return `jobs${of}: the option "${this.option}" ${this.problem}`
+  }
+}
+
+/**
+ * There is no schedule of this name. Nothing was written.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class ScheduleNotFound
+  extends Schema.TaggedError<ScheduleNotFound>("effect-dgen/Jobs/ScheduleNotFound")("ScheduleNotFound", {
+    type: Schema.Unknown,
+    name: Schema.String
+  })
+{
+  override get message(): string {
+    return `jobs of type ${render(this.type)}: there is no schedule ${render(this.name)}: ` +
+      "no process has started its cronLayer, or it was removed"
   }
 }

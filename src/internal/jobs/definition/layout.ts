@@ -19,7 +19,8 @@
  *                      "bell" "changed"                  changes when a job's state or data does
  *                      "bell" "revoked"                  changes when somebody takes a running job from its holder
  *                      "settings"                        stored timeout, pause
- *                      "cron" <name>                     the last tick that a schedule handled
+ *                      "bell" "schedules"                changes when somebody changes a schedule from outside
+ *                      "cron" <name>                     what a schedule has seen to, see schedules/row.ts
  * ```
  *
  * The activity entry carries the versionstamp of the commit that wrote it, so that how long a holder has been silent is
@@ -65,6 +66,8 @@ export class JobKeys {
   readonly pendingBell: Uint8Array
   readonly changedBell: Uint8Array
   readonly revokedBell: Uint8Array
+  readonly schedulesBell: Uint8Array
+  readonly schedules: Uint8Array
   readonly settings: Uint8Array
   readonly #moves = new Map<string, Uint8Array>()
   #lastId: Tuple.Element | undefined
@@ -86,6 +89,8 @@ export class JobKeys {
     this.pendingBell = under("bell", "pending")
     this.changedBell = under("bell", "changed")
     this.revokedBell = under("bell", "revoked")
+    this.schedulesBell = under("bell", "schedules")
+    this.schedules = under("cron")
     this.settings = under("settings")
   }
 
@@ -193,7 +198,7 @@ export class JobKeys {
     return key
   }
 
-  cron(name: string): Uint8Array {
-    return Tuple.pack(["cron", name], this.prefix)
+  schedule(name: string): Uint8Array {
+    return Tuple.pack([name], this.schedules)
   }
 }

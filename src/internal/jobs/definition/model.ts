@@ -11,6 +11,7 @@ import { Transaction } from "../../../Transaction.ts"
 import * as Tuple from "../../../Tuple.ts"
 import { type Codec, codecOf, packData, unpackValue } from "../../data/codec.ts"
 import * as Keys from "../../data/keys.ts"
+import { logError } from "../../transactions/logging.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { InvalidData, InvalidId, InvalidOption, JobTooLarge, render, UnreadableData } from "./errors.ts"
 import { JobKeys } from "./layout.ts"
@@ -279,7 +280,7 @@ export const retryDelay = (
   return Effect.catchCause(replay(model.retry, attempts, nowMillis, failure), (cause) =>
     Cause.hasDies(cause)
       ? Effect.as(
-        Effect.logError(
+        logError(
           `jobs of type ${render(model.type)}: the schedule "retry" died, so this run was the last`,
           cause
         ),

@@ -5,6 +5,7 @@ import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Metric from "effect/Metric"
 import type * as Tuple from "../../../Tuple.ts"
+import { reading } from "../../data/show.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { render } from "../definition/errors.ts"
 import { elementText } from "../definition/model.ts"
@@ -78,12 +79,12 @@ export const metricsOf = (type: Tuple.Element): JobMetrics => {
   return made
 }
 
-/** Adds a measurement. */
+/** Adds a measurement; whatever a registry throws is its own. */
 export const record = (
   metric: Metric.Metric<number, unknown>,
   value: number,
   context: Context.Context<never>
-): void => metric.updateUnsafe(value, context)
+): void => reading(() => metric.updateUnsafe(value, context), undefined)
 
 /** Counts one when the transaction is known to be durable. */
 export const countOnCommit = (

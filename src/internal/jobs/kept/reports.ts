@@ -10,6 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import type * as Tuple from "../../../Tuple.ts"
+import { logError, logWarning } from "../../transactions/logging.ts"
 import { render } from "../definition/errors.ts"
 import { decodeData, elementText, type Model, type Place } from "../definition/model.ts"
 import { metricsOf, record } from "./metrics.ts"
@@ -91,7 +92,7 @@ export const reportFailure = (
   return Effect.flatMap(data, (stored) =>
     Effect.withFiber(({ context }) => {
       const metrics = metricsOf(model.type)
-      const line = (isDead ? Effect.logError : Effect.logWarning)(sentence(place, id, row, after), error)
+      const line = (isDead ? logError : logWarning)(sentence(place, id, row, after), error)
       const annotated = Effect.annotateLogs(line, {
         job: render(id),
         jobType: render(model.type),
@@ -101,6 +102,8 @@ export const reportFailure = (
         record(metrics.failed, 1, context)
         if (isDead) record(metrics.dead, 1, context)
         Effect.runForkWith(context)(annotated)
+      })
+      state.onCommit.push(() => {
         if (stored === undefined) return
         const dead: DeadJob<any> = {
           type: model.type,

@@ -8,6 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
+import { textOfThrown } from "../../data/thrown.ts"
 import { traceOf } from "../../data/trace.ts"
 import {
   type Halt,
@@ -17,7 +18,6 @@ import {
   JobExists,
   JobNotFound,
   type JobTooLarge,
-  textOf,
   unreadable,
   type UnreadableData
 } from "../definition/errors.ts"
@@ -121,7 +121,8 @@ export const add = (
 ): Effect.Effect<Added, BadInput | InvalidData | JobTooLarge | JobExists, Transaction> =>
   within(model, (place) => addTo(place, id, data, input))
 
-const addTo = Effect.fnUntraced(function*(
+/** The same in a transaction that is at hand. */
+export const addTo = Effect.fnUntraced(function*(
   place: Place,
   id: Tuple.Element,
   data: unknown,
@@ -334,10 +335,6 @@ export const isResubmitted = (
     () => Effect.succeed(false)
   )
 
-/** The error of a run, as it is kept. */
-export const errorText = (error: unknown): string =>
-  textOf(() => error instanceof Error ? error.stack ?? String(error) : String(error))
-
 export const fail = (
   model: Model,
   job: Job<unknown>,
@@ -348,7 +345,7 @@ export const fail = (
       retryDelay(model, row.attempts, place.state.timeMillis, error),
       (delay) =>
         Lifecycle.failRun(place, job.id, row, {
-          error: errorText(error),
+          error: textOfThrown(error),
           nextAt: delay === undefined ? undefined : place.state.timeMillis + delay
         })
     ))

@@ -1,27 +1,41 @@
 /**
  * Jobs that are added at the ticks of a cron expression.
  *
- * Owner: one fiber a layer; any number of processes can run the same schedule.
+ * Owner: one fiber a layer; any number of processes can run the same schedule. A row of the store (row.ts) keeps what the
+ * schedule has seen to.
  *
- * 1. The store keeps the last tick that was handled. Who handles ticks reads it and writes it in the transaction that
- *    adds the jobs: a tick is handled at most once, in whatever process.
- * 2. A schedule that the store does not know yet begins now: no tick before its first start is a missed one.
- * 3. A tick is missed when nobody handled it before the next one, or within `LATE_LIMIT_MILLIS`. The schedule's policy
+ * 1. Who handles ticks reads the row and writes it in the transaction that adds the jobs: a tick is handled at most once,
+ *    in whatever process.
+ * 2. A schedule begins now, and nothing before is missed, when the store does not know it, when another expression or
+ *    zone wrote the row, when nobody ran it for its `restLimit`, and when the row's next tick lies further ahead than the
+ *    schedule can reach: then a clock was wrong.
+ * 3. A process that has run the schedule goes on from what it has seen to itself where another expression has written the
+ *    row: while a deploy replaces one process after the other, both expressions have their ticks.
+ * 4. A tick is missed when nobody handled it before the next one, or within `LATE_LIMIT_MILLIS`. The schedule's policy
  *    says what happens then.
+ * 5. A tick whose data cannot be had gets no job, and is told of in the log. It keeps no other tick from its job.
+ * 6. A row that was removed under a process that runs the schedule is not written again by it: the schedule rests until
+ *    a layer of its name is started.
  */
+import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
-import * as Cron from "effect/Cron"
+import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
 import type { Tenant } from "../../../Tenant.ts"
 import { Transaction } from "../../../Transaction.ts"
-import { packValue, unpackValue } from "../../data/codec.ts"
+import { isBeyondReach, latestTick, startOfLatest, ticksBetween } from "../../schedules/ticks.ts"
+import { logError, logWarning } from "../../transactions/logging.ts"
 import { transact } from "../../transactions/loop.ts"
+import { keepRunning } from "../../transactions/unforeseen.ts"
 import { type Hub, hubOf } from "../background/hub.ts"
-import { type InvalidData, type InvalidId, InvalidOption, type JobTooLarge, render } from "../definition/errors.ts"
-import { isPriority, type Model, optionsOf, PRIORITY_LIMIT, within } from "../definition/model.ts"
-import { add } from "../operations/operations.ts"
+import { Bell, type Seen } from "../background/sharedWatch.ts"
+import { type InvalidOption, render } from "../definition/errors.ts"
+import { type Model, optionsOf, type Place } from "../definition/model.ts"
+import { addTo } from "../operations/operations.ts"
+import { type CronOptions, type Plan, planOf } from "./plan.ts"
+import * as Row from "./row.ts"
 
 /** A tick that is handled so late counts as missed: longer than a restart takes, shorter than most schedules' steps. */
 const LATE_LIMIT_MILLIS = 60_000
@@ -32,152 +46,200 @@ const TICKS_LIMIT = 100
 const PAUSE_MILLIS = 1_000
 
 /** A schedule's fiber looks at its clock at least so often: clocks are set, machines sleep. */
-const REST_LIMIT_MILLIS = 60_000
+const CLOCK_LOOK_MILLIS = 60_000
 
-/**
- * When and how jobs are added by the clock.
- *
- * @since 0.1.0
- * @category models
- */
-export interface CronOptions<A> {
-  /** Five fields (minute, hour, day of the month, month, day of the week) or six (with seconds first), or a `Cron`. */
-  readonly cron: string | Cron.Cron
-  /** An IANA name, such as `"Europe/Berlin"`; UTC if absent. Not together with a `Cron`, which has its own. */
-  readonly timeZone?: string | undefined
-  /**
-   * What happens with ticks that passed while no process ran: `"latest"` (if absent) adds a job for the latest of them,
-   * `"skip"` does so only if that one is less than a minute late, `"all"` adds a job for each.
-   */
-  readonly missed?: "skip" | "latest" | "all" | undefined
-  /** The data of a tick's job; a function gets the tick's time in milliseconds since 1970. */
-  readonly data: A | ((tickMillis: number) => A)
-  readonly priority?: number | undefined
+/** So often the row says that a process runs the schedule, and more often where little rest makes it begin anew. */
+const SEEN_MILLIS = 12 * 3_600_000
+const SEEN_PER_REST = 4
+
+const seenEvery = ({ restLimitMillis }: Plan): number =>
+  Math.max(CLOCK_LOOK_MILLIS, Math.min(SEEN_MILLIS, restLimitMillis / SEEN_PER_REST))
+
+/** What a fiber remembers of its last turn. */
+interface Memory {
+  /** What it has seen to; `undefined` before its first turn. */
+  readonly handledMillis: number | undefined
+  /** The last turn left ticks for the next one: they are not missed anew. */
+  readonly isCatchingUp: boolean
 }
 
-export interface Plan {
-  readonly name: string
-  readonly cron: Cron.Cron
-  readonly missed: "skip" | "latest" | "all"
-  readonly priority: number
-  readonly dataOf: (tickMillis: number) => unknown
+/** Something that the log is told of once the turn is committed. */
+interface Note {
+  readonly text: string
+  readonly cause?: Cause.Cause<unknown> | undefined
+  readonly isError?: boolean
 }
 
-/** A schedule with its options checked. */
-const planOf = (
-  model: Model,
-  name: string,
-  options: CronOptions<any>
-): Result.Result<Plan, InvalidOption> => {
-  const invalid = (option: string, problem: string) =>
-    Result.fail(new InvalidOption({ type: model.type, option, problem }))
-  if (typeof name !== "string" || name.length === 0 || !name.isWellFormed()) {
-    return invalid("name", "must be a string that is not empty")
-  }
-  const { cron, data, missed = "latest", priority = 0, timeZone } = options
-  if (!["skip", "latest", "all"].includes(missed)) return invalid("missed", "must be \"skip\", \"latest\" or \"all\"")
-  if (!isPriority(priority)) {
-    return invalid("priority", `must be a whole number from -${PRIORITY_LIMIT} to ${PRIORITY_LIMIT}`)
-  }
-  if (Cron.isCron(cron) && timeZone !== undefined) return invalid("timeZone", "cannot be used together with a Cron")
-  if (typeof data !== "function" && Result.isFailure(model.codec.encode(data))) {
-    return invalid("data", "must fit the schema of the type, or be a function")
-  }
-  const parsed = Cron.isCron(cron)
-    ? Result.succeed(cron)
-    : Result.mapError(
-      Result.flatMap(zoneProblem(timeZone), () => Cron.parse(String(cron), timeZone ?? "UTC")),
-      (error) => error.message
-    )
-  if (Result.isFailure(parsed)) {
-    return invalid("cron", `must be a cron expression, in a time zone that exists: ${parsed.failure}`)
-  }
-  const first = Result.try({ try: () => Cron.next(parsed.success, 0), catch: () => "no date fits it" })
-  if (Result.isFailure(first)) return invalid("cron", `must have a tick at some time: ${first.failure}`)
-  return Result.succeed({
-    name,
-    cron: parsed.success,
-    missed,
-    priority,
-    dataOf: typeof data === "function" ? data : () => data
-  })
+interface Turn extends Memory {
+  /** When the fiber has something to do. */
+  readonly wakeAtMillis: number
+  readonly notes: ReadonlyArray<Note>
+  readonly seen: Seen
 }
 
-const zoneProblem = (timeZone: string | undefined): Result.Result<void, Error> =>
-  Result.try({
-    try: () => void new Intl.DateTimeFormat("en", { timeZone: timeZone ?? "UTC" }),
-    catch: (cause) => cause as Error
-  })
+const iso = (millis: number): string => DateTime.formatIso(DateTime.makeUnsafe(millis))
 
-const nextTick = (plan: Plan, afterMillis: number): number => Cron.next(plan.cron, afterMillis).getTime()
-
-/** The ticks after a time up to now, at most so many. */
-const ticksBetween = (plan: Plan, afterMillis: number, nowMillis: number): ReadonlyArray<number> => {
-  const ticks: Array<number> = []
-  let tick = nextTick(plan, afterMillis)
-  while (tick <= nowMillis && ticks.length < TICKS_LIMIT) {
-    ticks.push(tick)
-    tick = nextTick(plan, tick)
+/** From where the ticks are to be seen to (2, 3), and what is to be told of it. */
+const beginning = (
+  plan: Plan,
+  row: Row.Row | undefined,
+  { handledMillis }: Memory,
+  now: number
+): { readonly from: number; readonly note?: string } => {
+  if (row === undefined) return { from: now }
+  if (row.identity !== plan.identity) {
+    return handledMillis === undefined
+      ? { from: now, note: `begins now: it was ${row.expression} (${row.timeZone}) before` }
+      : { from: Math.min(handledMillis, now) }
   }
-  return ticks
+  // while a schedule is paused, and after that, its next tick says nothing
+  if (row.isPaused) return { from: now }
+  if (row.nextMillis !== undefined && isBeyondReach(plan.ticks, row.nextMillis, now)) {
+    const problem = `its next tick was said to be ${iso(row.nextMillis)}, which it cannot reach from ${iso(now)}`
+    return { from: now, note: `begins now: ${problem}, so a clock was wrong` }
+  }
+  if (handledMillis === undefined && now - row.seenMillis > restLimit(plan, row)) {
+    return { from: now, note: `begins now: no process ran it since ${iso(row.seenMillis)}` }
+  }
+  return { from: row.handledMillis }
 }
 
-/** The latest tick up to now: what a long pause leaves of many. */
-const latestTick = (plan: Plan, nowMillis: number): number => Cron.prev(plan.cron, nowMillis + 1).getTime()
+const restLimit = ({ restLimitMillis, ticks }: Plan, { handledMillis }: Row.Row): number => {
+  const first = ticks.next(handledMillis)
+  const second = first === undefined ? undefined : ticks.next(first)
+  return Math.max(restLimitMillis, second === undefined ? 0 : 2 * (second - first!))
+}
 
-/** Which of the ticks get a job (3), and up to where all are handled. */
-const chosen = (plan: Plan, lastMillis: number, nowMillis: number) => {
+interface Chosen {
+  /** The ticks that get a job. */
+  readonly ticks: ReadonlyArray<number>
+  readonly handledMillis: number
+  readonly isCut: boolean
+  readonly note?: string
+}
+
+/** Which ticks get a job (4), and up to where all are seen to. */
+const chosen = (plan: Plan, from: number, now: number, isCatchingUp: boolean): Chosen => {
   if (plan.missed === "all") {
-    const ticks = ticksBetween(plan, lastMillis, nowMillis)
-    return { ticks, handled: ticks.at(-1) ?? lastMillis }
+    const start = isCatchingUp ? from : startOfLatest(plan.ticks, from, now, plan.missedLimit)
+    const ticks = ticksBetween(plan.ticks, start, now, TICKS_LIMIT)
+    const left = `ticks up to ${iso(start)} are left out: only the latest ${plan.missedLimit} of those that were missed`
+    return {
+      ticks,
+      handledMillis: ticks.at(-1) ?? start,
+      isCut: ticks.length === TICKS_LIMIT,
+      ...start === from ? {} : { note: `${left} are made up for` }
+    }
   }
-  const latest = latestTick(plan, nowMillis)
-  if (latest <= lastMillis) return { ticks: [], handled: lastMillis }
-  const isLate = nowMillis - latest > LATE_LIMIT_MILLIS
-  return { ticks: isLate && plan.missed === "skip" ? [] : [latest], handled: latest }
+  const latest = latestTick(plan.ticks, now)
+  if (latest === undefined || latest <= from) return { ticks: [], handledMillis: from, isCut: false }
+  const isLate = now - latest > LATE_LIMIT_MILLIS
+  return { ticks: isLate && plan.missed === "skip" ? [] : [latest], handledMillis: latest, isCut: false }
 }
 
-/** One transaction: handles what is due, and succeeds with the tick that comes next. */
-const handleTicks = Effect.fnUntraced(function*(
-  model: Model,
-  plan: Plan
-): Effect.fn.Return<number, InvalidOption | InvalidId | InvalidData | JobTooLarge, Transaction> {
-  const state = yield* Transaction
-  const now = state.timeMillis
-  const stored = yield* within(model, (place) =>
-    Effect.map(state.get(place.keys.cron(plan.name)), (bytes) => {
-      const last = bytes === undefined ? undefined : unpackValue(bytes)
-      return last !== undefined && Result.isSuccess(last) && typeof last.success === "number"
-        ? last.success
-        : undefined
-    }))
-  const { handled, ticks } = chosen(plan, stored ?? now, now)
-  for (const tick of ticks) {
-    yield* Effect.catchTag(
-      add(model, [plan.name, tick], plan.dataOf(tick), { priority: plan.priority, ifExists: "ignore" }),
-      "JobExists",
-      () => Effect.void
-    )
+/** Adds the job of a tick, or tells why there is none (5). */
+const addJob = (place: Place, plan: Plan, tick: number): Effect.Effect<Note | undefined> => {
+  const failed = (cause: Cause.Cause<unknown>): Note => ({
+    text: `has no job for its tick ${tick} (${iso(tick)}): its data could not be had`,
+    cause,
+    isError: true
+  })
+  const data = Result.try({ try: () => plan.dataOf(tick), catch: (defect) => defect })
+  if (Result.isFailure(data)) return Effect.succeed(failed(Cause.die(data.failure)))
+  const added = addTo(place, [plan.name, tick], data.success, { priority: plan.priority, ifExists: "ignore" })
+  return Effect.match(added, { onFailure: (error) => failed(Cause.fail(error)), onSuccess: () => undefined })
+}
+
+/** One transaction: handles what is due. */
+const turn = Effect.fnUntraced(function*(place: Place, plan: Plan, memory: Memory, seen: Seen) {
+  const now = place.state.timeMillis
+  const row = yield* Row.read(place, plan.name)
+  const isFirst = memory.handledMillis === undefined
+  // a row that is gone was removed (6)
+  if (row === undefined && !isFirst) return { ...memory, wakeAtMillis: now + seenEvery(plan), notes: [], seen }
+  const { from, note } = beginning(plan, row, memory, now)
+  const isPaused = row?.isPaused === true
+  const due: Chosen = isPaused
+    ? { ticks: [], handledMillis: from, isCut: false }
+    : chosen(plan, from, now, memory.isCatchingUp)
+  const notes: Array<Note> = [note, due.note].flatMap((text) => text === undefined ? [] : [{ text }])
+  const requests = row?.requests ?? []
+  for (const tick of [...requests, ...due.ticks]) {
+    const failed = yield* addJob(place, plan, tick)
+    if (failed !== undefined) notes.push(failed)
   }
-  if (handled !== stored) {
-    yield* within(model, (place) => Effect.sync(() => state.set(place.keys.cron(plan.name), packValue(handled))))
+  const nextMillis = plan.ticks.next(due.isCut ? due.handledMillis : Math.max(due.handledMillis, now))
+  if (row === undefined || isNews(plan, row, isFirst, due, from, now)) {
+    Row.write(place, plan.name, {
+      identity: plan.identity,
+      expression: plan.text,
+      timeZone: plan.timeZone,
+      handledMillis: due.handledMillis,
+      lastMillis: due.ticks.at(-1) ?? row?.lastMillis,
+      nextMillis,
+      seenMillis: now,
+      isPaused,
+      requests: []
+    })
   }
-  // whatever is left of many ticks comes first
-  return nextTick(plan, ticks.length === TICKS_LIMIT ? handled : Math.max(handled, now))
+  const wakeAtMillis = Math.min(now + seenEvery(plan), isPaused ? Infinity : nextMillis ?? Infinity)
+  return { handledMillis: due.handledMillis, isCatchingUp: due.isCut, wakeAtMillis, notes, seen }
 })
+
+/** Whether a turn has something to write. What another expression wrote stays until there is something to handle (3). */
+const isNews = (plan: Plan, row: Row.Row, isFirst: boolean, due: Chosen, from: number, now: number): boolean => {
+  if (row.requests.length > 0) return true
+  if (row.identity !== plan.identity) return isFirst || due.handledMillis !== from
+  if (Math.abs(now - row.seenMillis) >= seenEvery(plan)) return true
+  return !row.isPaused && (due.handledMillis !== row.handledMillis || row.nextMillis === undefined)
+}
+
+const bells = new WeakMap<Hub, Bell>()
+
+/** The bell of a type's schedules, made when the first one is run. */
+const bellOf = (hub: Hub): Bell => {
+  let bell = bells.get(hub)
+  if (bell === undefined) {
+    bell = new Bell(hub.tenant, hub.tenant.scope, hub.keys.schedulesBell)
+    bells.set(hub, bell)
+  }
+  return bell
+}
+
+/** Ends when the clock shows a time, or is found to have been set back: then what was waited for may be wrong. */
+const clockCalls = (atMillis: number, beforeMillis: number): Effect.Effect<void> =>
+  Effect.flatMap(Clock.currentTimeMillis, (now) =>
+    now >= atMillis || now < beforeMillis
+      ? Effect.void
+      : Effect.flatMap(Effect.sleep(Math.min(CLOCK_LOOK_MILLIS, atMillis - now)), () => clockCalls(atMillis, now)))
 
 /** Runs a schedule for ever. */
 const runCron = (hub: Hub, model: Model, plan: Plan): Effect.Effect<never> => {
-  const step = Effect.flatMap(
-    transact(hub.tenant, handleTicks(model, plan)),
-    (next) => Effect.map(Clock.currentTimeMillis, (now) => Math.min(REST_LIMIT_MILLIS, Math.max(0, next - now)))
+  const bell = bellOf(hub)
+  const named = `jobs of type ${render(model.type)}: the schedule ${render(plan.name)}`
+  let memory: Memory = { handledMillis: undefined, isCatchingUp: false }
+  const told = ({ cause, isError, text }: Note) => (isError === true ? logError : logWarning)(`${named} ${text}`, cause)
+  const step = Effect.suspend(() => {
+    const see = bell.see()
+    const body = Effect.flatMap(Transaction, (state) =>
+      Effect.flatMap(
+        state.get(hub.keys.schedulesBell, true),
+        (value) => turn({ model, state, keys: hub.keys }, plan, memory, see(value))
+      ))
+    return transact(hub.tenant, body)
+  })
+  const rest = ({ isCatchingUp, seen, wakeAtMillis }: Turn) =>
+    isCatchingUp ? Effect.void : Effect.raceFirst(clockCalls(wakeAtMillis, -Infinity), bell.changed(seen))
+  const turned = Effect.flatMap(step, (done: Turn) => {
+    memory = done
+    return Effect.andThen(Effect.forEach(done.notes, told, { discard: true }), rest(done))
+  })
+  return Effect.forever(
+    Effect.catchCause(
+      turned,
+      (cause) => Effect.andThen(logError(`${named} failed, trying again`, cause), Effect.sleep(PAUSE_MILLIS))
+    )
   )
-  const safe = Effect.catchCause(step, (cause) =>
-    Effect.as(
-      Effect.logError(`jobs of type ${render(model.type)}: the schedule ${render(plan.name)} failed`, cause),
-      PAUSE_MILLIS
-    ))
-  return Effect.forever(Effect.flatMap(safe, Effect.sleep))
 }
 
 export const cronLayer = (
@@ -189,5 +251,7 @@ export const cronLayer = (
     const hub = yield* hubOf(model)
     const options = yield* optionsOf(model, input)
     const plan = yield* Effect.fromResult(planOf(model, name, options))
-    yield* Effect.forkScoped(Effect.interruptible(runCron(hub, model, plan)))
+    yield* Effect.forkScoped(Effect.interruptible(
+      keepRunning("jobs", `jobs of type ${render(model.type)}: the schedule ${render(name)}`, runCron(hub, model, plan))
+    ))
   }))

@@ -18,6 +18,7 @@ import type * as Scope from "effect/Scope"
 import { BackendError, Closed } from "../../../BackendError.ts"
 import { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
+import { logWarning } from "../../transactions/logging.ts"
 import { transact } from "../../transactions/loop.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import type { Hub } from "../background/hub.ts"
@@ -159,7 +160,7 @@ class Notifier {
     )
     const safe = Effect.catchCause(turn, (cause) =>
       Effect.andThen(
-        Effect.logWarning(
+        logWarning(
           `jobs of type ${render(this.#hub.type)}: looking for changes failed, trying again`,
           cause
         ),

@@ -11,6 +11,9 @@ import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import type { Tenant } from "../../../Tenant.ts"
+import { guarding } from "../../transactions/lending.ts"
+import { logError } from "../../transactions/logging.ts"
+import { keepRunning } from "../../transactions/unforeseen.ts"
 import { hubOf } from "../background/hub.ts"
 import { InvalidOption, render } from "../definition/errors.ts"
 import type { Model } from "../definition/model.ts"
@@ -35,7 +38,7 @@ export const deadJobLayer = <A, R>(
       Effect.catchCause(
         Effect.scoped(Effect.suspend(() => handler(dead))),
         (cause) =>
-          Effect.logError(
+          logError(
             `jobs of type ${render(model.type)}: the handler of dead jobs failed on job ${render(dead.id)}`,
             cause
           )
@@ -48,7 +51,9 @@ export const deadJobLayer = <A, R>(
       some.closeUnsafe()
       none.openUnsafe()
     })
-    yield* Effect.forkScoped(Effect.interruptible(Effect.forever(step)))
+    const what = `jobs of type ${render(model.type)}: telling of dead jobs`
+    const loop = guarding(Effect.forever(step))
+    yield* Effect.forkScoped(Effect.interruptible(keepRunning("jobs", what, loop)))
     yield* Effect.addFinalizer(() => Effect.timeoutOption(none.await, GRACE_MILLIS))
     yield* listen(tenant, model, (dead) => {
       known.push(dead)

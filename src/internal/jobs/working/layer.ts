@@ -10,8 +10,10 @@ import * as Tracer from "effect/Tracer"
 import type { BackendError } from "../../../BackendError.ts"
 import type { Tenant } from "../../../Tenant.ts"
 import type { Trace } from "../../data/trace.ts"
+import { captured, guarded } from "../../transactions/lending.ts"
 import { transact } from "../../transactions/loop.ts"
 import { traced } from "../../transactions/tracing.ts"
+import { keepRunning } from "../../transactions/unforeseen.ts"
 import { type Hub, hubOf } from "../background/hub.ts"
 import { startMonitor } from "../background/monitor.ts"
 import {
@@ -130,7 +132,7 @@ export const workerLayer = <A, E, R>(
     const checked = yield* check(model, yield* optionsOf(model, input))
     const own = checked.model
     const hub = yield* hubOf(own)
-    const services = yield* Effect.context<Exclude<R, Scope.Scope>>()
+    const services = captured(yield* Effect.context<Exclude<R, Scope.Scope>>())
     const jobType = render(own.type)
     const run = (job: Job<A>, trace: Trace | undefined, signal: () => AbortSignal) => {
       const context = makeContext(hub, own, job, signal)
@@ -148,13 +150,13 @@ export const workerLayer = <A, E, R>(
         links: trace === undefined ? [] : [{ span: Tracer.externalSpan(trace), attributes: {} }]
       }))
     }
-    const worker = new Worker(hub, own, run, checked.concurrency, yield* Effect.context<never>())
+    const worker = new Worker(hub, own, run, checked.concurrency, guarded(yield* Effect.context<never>()))
     hub.follow(model)
     yield* hub.followWorker(own)
     yield* startMonitor(hub)
     yield* worker.present
     for (const loop of worker.loops) {
-      yield* Effect.forkScoped(Effect.interruptible(loop))
+      yield* Effect.forkScoped(Effect.interruptible(keepRunning("jobs", `the worker of ${jobType}`, loop)))
     }
     // finalizers run last to first: the loops go on until the end has been prepared
     yield* Effect.addFinalizer(() => worker.drain(checked.graceMillis))

@@ -21,6 +21,7 @@ import type { BackendError } from "../../../BackendError.ts"
 import { Transaction } from "../../../Transaction.ts"
 import * as Tuple from "../../../Tuple.ts"
 import type { Trace } from "../../data/trace.ts"
+import { logWarning } from "../../transactions/logging.ts"
 import { transact } from "../../transactions/loop.ts"
 import type { Hub } from "../background/hub.ts"
 import { passedMillis } from "../background/time.ts"
@@ -163,7 +164,7 @@ export class Leases {
 
   pause(what: string, cause: Cause.Cause<unknown>): Effect.Effect<void> {
     return Effect.andThen(
-      Effect.logWarning(`jobs of type ${render(this.#model.type)}: ${what} failed, trying again`, cause),
+      logWarning(`jobs of type ${render(this.#model.type)}: ${what} failed, trying again`, cause),
       Effect.suspend(() => Effect.sleep(Math.min(PAUSE_MILLIS, this.#timeoutMillis / 6)))
     )
   }

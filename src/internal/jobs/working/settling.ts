@@ -4,10 +4,9 @@
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import { textOf } from "../definition/errors.ts"
+import { textOfCause, textOfThrown } from "../../data/thrown.ts"
 import { encodeData, type Model, type Place, retryDelay } from "../definition/model.ts"
 import { complete, failRun, handBack, loadHeld, prefetch } from "../kept/lifecycle.ts"
-import { errorText } from "../operations/operations.ts"
 import { type Held, idBytes } from "./leases.ts"
 
 export type Outcome =
@@ -31,13 +30,13 @@ export const sizeOf = ({ held, outcome }: Ended): number => {
 export const outcomeOf = (model: Model, held: Held, exit: Exit.Exit<unknown, unknown>): Outcome => {
   if (Exit.isFailure(exit)) {
     if (held.interrupted !== undefined) return { _tag: "HandBack" }
-    return { _tag: "Fail", failure: Cause.squash(exit.cause), text: textOf(() => Cause.pretty(exit.cause)) }
+    return { _tag: "Fail", failure: Cause.squash(exit.cause), text: textOfCause(exit.cause) }
   }
   if (exit.value === undefined) return { _tag: "Finish", data: undefined }
   const encoded = Effect.runSyncExit(encodeData(model, held.job.id, exit.value))
   if (Exit.isSuccess(encoded)) return { _tag: "Finish", data: encoded.value }
   const failure = Cause.squash(encoded.cause)
-  return { _tag: "Fail", failure, text: errorText(failure) }
+  return { _tag: "Fail", failure, text: textOfThrown(failure) }
 }
 
 const settleOne = (place: Place, { held: { job, lock }, outcome }: Ended): Effect.Effect<void> => {

@@ -63,6 +63,7 @@ export type CallError =
   | Errors.DeadLettered
   | Errors.DefinitionMismatch
   | Errors.InvalidOption
+  | Errors.WouldDeadlock
 
 /**
  * What a start can fail with besides its `init`'s error. Nothing was written then.
@@ -96,7 +97,7 @@ export interface Options {
   /** The most messages that one transaction takes, 1 to 1,000; calls run inline only at 1. Default: 1. */
   readonly consumeK?: number | undefined
   /**
-   * How long a lock may be held before other consumers break it. Default: `Infinity`, never: a holder that died with the
+   * How long a lock may be held before other consumers break it, and queue its message again. Default: `Infinity`, never: a holder that died with the
    * lock then blocks the queue until an operator breaks it.
    */
   readonly lockTimeout?: Duration.Input | undefined
@@ -110,6 +111,16 @@ export interface Options {
   readonly cache?: boolean | undefined
   /** When the consumer comes back after a crash; it starts over after a commit. Default: exponential, 30 s at most. */
   readonly restart?: Schedule.Schedule<unknown, unknown> | undefined
+  /**
+   * How long actions and locked handlers that run may go on when the server's scope closes, or the handle is stopped, all
+   * together. Then they are interrupted, and messages under the lock are queued again. Default: 10 seconds.
+   */
+  readonly grace?: Duration.Input | undefined
+  /**
+   * How long one action, or the handler of one dead letter, may take; then it is interrupted, and counts as crashed.
+   * Default: `Infinity`; one that has run for 30 seconds is warned about.
+   */
+  readonly actionTimeout?: Duration.Input | undefined
 }
 
 /**
@@ -181,7 +192,7 @@ export interface Client<M, State> {
   ) => Effect.Effect<void, CastError>
   /** Sends messages, all or none, in their order. */
   readonly castAll: (messages: ReadonlyArray<CastInput<M>>) => Effect.Effect<void, CastError>
-  /** How many messages wait. */
+  /** How many messages wait, or are under the lock; one that came past the queue does not count. */
   readonly queueLength: Effect.Effect<number, BackendError>
   /** Whether the lock is held. */
   readonly locked: Effect.Effect<boolean, StateError | BackendError>

@@ -1,27 +1,31 @@
 /**
- * What can go wrong with a server: typed errors that name the server, the message (`tag`) and the field, and say what
- * to do.
+ * What can go wrong with a server: typed errors that name the server, its tuid as text, the message (`tag`) and the
+ * field, and say what to do.
  */
 import * as Schema from "effect/Schema"
 
 /**
- * A call had no answer within its time limit. Its message stays queued and will still be handled.
+ * A call had no answer within its time limit. What became of its message is not known: it may have been handled, or be
+ * under way. One that waits in the queue stays there until a process runs the server.
  *
  * @since 0.1.0
  * @category errors
  */
 export class CallTimeout extends Schema.TaggedError<CallTimeout>("effect-dgen/DgenServer/CallTimeout")("CallTimeout", {
   server: Schema.String,
+  tuid: Schema.String,
   tag: Schema.String,
   timeoutMillis: Schema.Number
 }) {
   override get message(): string {
-    return `${this.server}: no answer to "${this.tag}" within ${this.timeoutMillis} ms. The message stays queued and is still handled`
+    return `${this.server} ${this.tuid}: no answer to "${this.tag}" within ${this.timeoutMillis} ms. If it waits in the ` +
+      "queue, it stays there until a process runs the server. Look whether it was handled before you send it again"
   }
 }
 
 /**
- * The handler of a priority call died, or the answer of a call does not fit its schema or a transaction.
+ * The handler of a priority call died, or a locked handler where no `deadLetterThreshold` is set, or the answer of a call
+ * does not fit its schema or a transaction.
  *
  * @since 0.1.0
  * @category errors
@@ -29,12 +33,13 @@ export class CallTimeout extends Schema.TaggedError<CallTimeout>("effect-dgen/Dg
 export class HandlerCrashed
   extends Schema.TaggedError<HandlerCrashed>("effect-dgen/DgenServer/HandlerCrashed")("HandlerCrashed", {
     server: Schema.String,
+    tuid: Schema.String,
     tag: Schema.String,
     cause: Schema.String
   })
 {
   override get message(): string {
-    return `${this.server}: the handler of "${this.tag}" crashed: ${this.cause}`
+    return `${this.server} ${this.tuid}: the handler of "${this.tag}" crashed: ${this.cause}`
   }
 }
 
@@ -48,13 +53,14 @@ export class HandlerCrashed
 export class DeadLettered
   extends Schema.TaggedError<DeadLettered>("effect-dgen/DgenServer/DeadLettered")("DeadLettered", {
     server: Schema.String,
+    tuid: Schema.String,
     tag: Schema.String,
     attempts: Schema.Number,
     cause: Schema.String
   })
 {
   override get message(): string {
-    return `${this.server}: handling "${this.tag}" failed ${this.attempts} times, it is now a dead letter: ${this.cause}`
+    return `${this.server} ${this.tuid}: handling "${this.tag}" failed ${this.attempts} times, it is now a dead letter: ${this.cause}`
   }
 }
 
@@ -67,11 +73,12 @@ export class DeadLettered
  */
 export class LockFenced extends Schema.TaggedError<LockFenced>("effect-dgen/DgenServer/LockFenced")("LockFenced", {
   server: Schema.String,
+  tuid: Schema.String,
   tag: Schema.String,
   requeued: Schema.Boolean
 }) {
   override get message(): string {
-    return `${this.server}: the lock of "${this.tag}" was broken before its handler ended: its outcome was not written` +
+    return `${this.server} ${this.tuid}: the lock of "${this.tag}" was broken before its handler ended: its outcome was not written` +
       (this.requeued ? ", and the message is handled again" : ". Send it again if it must be handled")
   }
 }
@@ -84,10 +91,11 @@ export class LockFenced extends Schema.TaggedError<LockFenced>("effect-dgen/Dgen
  */
 export class Locked extends Schema.TaggedError<Locked>("effect-dgen/DgenServer/Locked")("Locked", {
   server: Schema.String,
+  tuid: Schema.String,
   tag: Schema.String
 }) {
   override get message(): string {
-    return `${this.server}: "${this.tag}" asks for the lock, and it is held: call it through the queue, or try again`
+    return `${this.server} ${this.tuid}: "${this.tag}" asks for the lock, and it is held: call it through the queue, or try again`
   }
 }
 
@@ -100,11 +108,12 @@ export class Locked extends Schema.TaggedError<Locked>("effect-dgen/DgenServer/L
 export class ServerStopped
   extends Schema.TaggedError<ServerStopped>("effect-dgen/DgenServer/ServerStopped")("ServerStopped", {
     server: Schema.String,
+    tuid: Schema.String,
     reason: Schema.String
   })
 {
   override get message(): string {
-    return `${this.server}: stopped in this process: ${this.reason}. Its state and queue stay: start it again`
+    return `${this.server} ${this.tuid}: stopped in this process: ${this.reason}. Its state and queue stay: start it again`
   }
 }
 
@@ -116,11 +125,12 @@ export class ServerStopped
  */
 export class ServerKilled
   extends Schema.TaggedError<ServerKilled>("effect-dgen/DgenServer/ServerKilled")("ServerKilled", {
-    server: Schema.String
+    server: Schema.String,
+    tuid: Schema.String
   })
 {
   override get message(): string {
-    return `${this.server}: has no state in the store any more. Start it to initialise it again`
+    return `${this.server} ${this.tuid}: has no state in the store any more. Start it to initialise it again`
   }
 }
 
@@ -133,13 +143,14 @@ export class ServerKilled
 export class PayloadTooLarge
   extends Schema.TaggedError<PayloadTooLarge>("effect-dgen/DgenServer/PayloadTooLarge")("PayloadTooLarge", {
     server: Schema.String,
+    tuid: Schema.String,
     tag: Schema.String,
     bytes: Schema.Number,
     limitBytes: Schema.Number
   })
 {
   override get message(): string {
-    return `${this.server}: "${this.tag}" has ${this.bytes} bytes, and at most ${this.limitBytes} fit: send a reference to the data instead`
+    return `${this.server} ${this.tuid}: "${this.tag}" has ${this.bytes} bytes, and at most ${this.limitBytes} fit: send a reference to the data instead`
   }
 }
 
@@ -152,13 +163,14 @@ export class PayloadTooLarge
 export class InvalidPayload
   extends Schema.TaggedError<InvalidPayload>("effect-dgen/DgenServer/InvalidPayload")("InvalidPayload", {
     server: Schema.String,
+    tuid: Schema.String,
     tag: Schema.String,
     field: Schema.String,
     problem: Schema.String
   })
 {
   override get message(): string {
-    return `${this.server}: the payload of "${this.tag}"${
+    return `${this.server} ${this.tuid}: the payload of "${this.tag}"${
       this.field === "" ? "" : ` at "${this.field}"`
     } does not fit its schema: ${this.problem}`
   }
@@ -173,12 +185,13 @@ export class InvalidPayload
 export class UnknownMessage
   extends Schema.TaggedError<UnknownMessage>("effect-dgen/DgenServer/UnknownMessage")("UnknownMessage", {
     server: Schema.String,
+    tuid: Schema.String,
     tag: Schema.String,
     problem: Schema.String
   })
 {
   override get message(): string {
-    return `${this.server}: "${this.tag}": ${this.problem}`
+    return `${this.server} ${this.tuid}: "${this.tag}": ${this.problem}`
   }
 }
 
@@ -234,6 +247,68 @@ export class DefinitionMismatch
 }
 
 /**
+ * A call of a server to itself that would wait for its own end: it has to go through the queue, and the queue waits for the
+ * action, the locked handler or the dead-letter handler that calls. Nothing was written. Send a cast, or use `priorityCall`.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class WouldDeadlock
+  extends Schema.TaggedError<WouldDeadlock>("effect-dgen/DgenServer/WouldDeadlock")("WouldDeadlock", {
+    server: Schema.String,
+    tuid: Schema.String,
+    tag: Schema.String
+  })
+{
+  override get message(): string {
+    return `${this.server} ${this.tuid}: an action or a locked handler of this very server calls "${this.tag}" through the queue, which ` +
+      "waits for it to end: it would wait for itself. Send a cast, or use priorityCall"
+  }
+}
+
+/**
+ * The defect of an action, or of a dead-letter handler, that took longer than the server's `actionTimeout`.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class ActionTimeout
+  extends Schema.TaggedError<ActionTimeout>("effect-dgen/DgenServer/ActionTimeout")("ActionTimeout", {
+    server: Schema.String,
+    tuid: Schema.String,
+    what: Schema.String,
+    timeoutMillis: Schema.Number
+  })
+{
+  override get message(): string {
+    return `${this.server} ${this.tuid}: ${this.what} took longer than the actionTimeout of ${this.timeoutMillis} ms and was ended. What ` +
+      "takes long belongs into a background job"
+  }
+}
+
+/**
+ * The defect of a callback that ran on, in steps, for longer than a transaction may take (5 seconds).
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class CallbackTooLong extends Schema.TaggedError<CallbackTooLong>("effect-dgen/DgenServer/CallbackTooLong")(
+  "CallbackTooLong",
+  {
+    server: Schema.String,
+    tuid: Schema.String,
+    tag: Schema.String,
+    ranMillis: Schema.Number,
+    limitMillis: Schema.Number
+  }
+) {
+  override get message(): string {
+    return `${this.server} ${this.tuid}: the handler of "${this.tag}" has computed for ${this.ranMillis} ms when its transaction came to ` +
+      `its limit of ${this.limitMillis} ms, and was ended. Do less in one message, or compute in an action or under a lock`
+  }
+}
+
+/**
  * The defect of a callback that waited for something other than its transaction.
  *
  * @since 0.1.0
@@ -243,11 +318,12 @@ export class ImpureCallback extends Schema.TaggedError<ImpureCallback>("effect-d
   "ImpureCallback",
   {
     server: Schema.String,
+    tuid: Schema.String,
     tag: Schema.String
   }
 ) {
   override get message(): string {
-    return `${this.server}: the handler of "${this.tag}" waits for something outside its transaction. Handlers can run ` +
+    return `${this.server} ${this.tuid}: the handler of "${this.tag}" waits for something outside its transaction. Handlers can run ` +
       "many times: do it in an action"
   }
 }

@@ -159,6 +159,9 @@ export interface Options {
   /** `Infinity` when locks are never broken. */
   readonly lockTimeoutMillis: number
   readonly restart: Schedule.Schedule<unknown, unknown> | undefined
+  readonly graceMillis: number
+  /** `Infinity` when actions may take as long as they like. */
+  readonly actionTimeoutMillis: number
 }
 
 /** Checked options of a host. */

@@ -17,9 +17,11 @@ import type { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
 import { checkerOf, codecOf } from "../../data/codec.ts"
 import { show } from "../../data/show.ts"
+import { messageOfThrown } from "../../data/thrown.ts"
 import type { Trace } from "../../data/trace.ts"
 import type { Caller, Envelope } from "../../queue/envelope.ts"
 import { traced } from "../../transactions/tracing.ts"
+import { CallbackTooLong } from "../definition/errors.ts"
 import type {
   ActionRequest,
   Answer,
@@ -38,17 +40,32 @@ import type { Server } from "./server.ts"
 /** A message whose handling must not commit (2). */
 export class Crash {
   readonly _tag = "Crash"
-  readonly messageTag: string
+  /** The names of the messages that it was about: several, when only the state that they came to cannot be kept. */
+  readonly tags: ReadonlyArray<string>
   readonly cause: Cause.Cause<unknown>
   readonly logs: HeldLogs
   /** The message's place in its batch, when it is known which one it was. */
   readonly index: number | undefined
-  constructor(messageTag: string, cause: Cause.Cause<unknown>, logs: HeldLogs, index: number | undefined) {
-    this.messageTag = messageTag
+  constructor(tags: ReadonlyArray<string>, cause: Cause.Cause<unknown>, logs: HeldLogs, index: number | undefined) {
+    this.tags = tags
     this.cause = cause
     this.logs = logs
     this.index = index
   }
+
+  /** What crashed, for people to read. */
+  get what(): string {
+    return `handling ${namesOf(this.tags)}`
+  }
+}
+
+/** A line of the log names so many messages. */
+const NAMES_LIMIT = 5
+
+const namesOf = (tags: ReadonlyArray<string>): string => {
+  if (tags.length === 0) return "a message that cannot be read"
+  const some = tags.slice(0, NAMES_LIMIT).map((tag) => `"${tag}"`).join(", ")
+  return tags.length > NAMES_LIMIT ? `${some} and ${tags.length - NAMES_LIMIT} more` : some
 }
 
 /** What handling a message came to. */
@@ -92,7 +109,8 @@ export const contextOf = (server: Server, input: Incoming): HandlerContext => ({
 
 /** Why a message cannot be handled. */
 export interface Unread {
-  readonly tag: string
+  /** `undefined` where not even its name can be read. */
+  readonly tag: string | undefined
   readonly problem: string
   /** Whether another version may be able to. */
   readonly isForeign: boolean
@@ -168,7 +186,7 @@ export const settle = (
     onFailure: (cause) => {
       const failure = cause.reasons.find((reason) => reason._tag === "Fail")
       if (failure === undefined || message.kind !== "call") {
-        return Effect.fail(new Crash(message.tag, cause, logs, index))
+        return Effect.fail(new Crash([message.tag], cause, logs, isOfOthers(cause) ? undefined : index))
       }
       takeBack()
       return Effect.succeed({ ...nothing(state), answer: Exit.fail(failure.error) })
@@ -177,10 +195,17 @@ export const settle = (
       const problem = problemOf(server, message, outcome)
       return problem === undefined
         ? Effect.succeed(handledOf(outcome))
-        : Effect.fail(new Crash(message.tag, Cause.die(new TypeError(problem)), logs, index))
+        : Effect.fail(new Crash([message.tag], Cause.die(new TypeError(problem)), logs, index))
     }
   })
 }
+
+/** Whether a callback met the end of its transaction's time, and others of its batch had spent most of that. */
+const isOfOthers = (cause: Cause.Cause<unknown>): boolean =>
+  cause.reasons.some((reason) =>
+    reason._tag === "Die" && reason.defect instanceof CallbackTooLong &&
+    reason.defect.ranMillis < reason.defect.limitMillis / 2
+  )
 
 /** A run of a callback, in a span under the one that the message was sent in, and with the time that it took. */
 const observed = <A, E>(server: Server, input: Incoming, run: Effect.Effect<A, E>): Effect.Effect<A, E> => {
@@ -265,7 +290,7 @@ const looking = (name: string, problem: () => string | undefined): string | unde
   try {
     return problem()
   } catch (cause) {
-    return `${name} returned what cannot be read: ${show(cause)}`
+    return `${name} returned what cannot be read: ${messageOfThrown(cause)}`
   }
 }
 

@@ -4,6 +4,7 @@
 import type * as Context from "effect/Context"
 import * as Metric from "effect/Metric"
 import type { BackendError } from "../../../BackendError.ts"
+import { reading } from "../../data/show.ts"
 
 /** What is measured: a server, with the context that it was started in. */
 interface Measured {
@@ -11,9 +12,9 @@ interface Measured {
   readonly metrics: ServerMetrics
 }
 
-/** Adds a measurement. */
+/** Adds a measurement; whatever a registry throws is its own. */
 export const record = (server: Measured, metric: Metric.Metric<number, unknown>, value: number): void =>
-  metric.updateUnsafe(value, server.context)
+  reading(() => metric.updateUnsafe(value, server.context), undefined)
 
 /** Counts a transaction that runs again. */
 export const retried = (server: Measured, error: BackendError): void => {

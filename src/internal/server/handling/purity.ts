@@ -9,6 +9,8 @@
  * 2. That is looked at after the start, after each read and after each task, so nothing polls. It is looked at before
  *    a promise that is already there could answer.
  * 3. Lines are written once: those of a try that did not count vanish with it.
+ * 4. A callback that goes on in steps when its transaction's time is nearly over is ended with `CallbackTooLong`: it could never
+ *    commit. It is interrupted, has `LAST_STEPS` for its finalizers, and is never resumed after that.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -21,9 +23,13 @@ import * as Random from "effect/Random"
 import * as References from "effect/References"
 import * as Scheduler from "effect/Scheduler"
 import * as Tracer from "effect/Tracer"
+import { TRANSACTION_LIMIT_MILLIS } from "../../../Backend.ts"
 import { Transaction } from "../../../Transaction.ts"
+import { writeLine } from "../../transactions/logging.ts"
 import type { TransactionState } from "../../transactions/state.ts"
-import { ImpureCallback } from "../definition/errors.ts"
+import { guardedTracer } from "../../transactions/tracing.ts"
+import { CallbackTooLong, ImpureCallback } from "../definition/errors.ts"
+import { type Addressed, identityOf } from "../kept/layout.ts"
 
 /** Log lines of callbacks, kept until their fate is known (3). */
 export class HeldLogs {
@@ -41,7 +47,7 @@ export class HeldLogs {
   /** Writes the lines, once. */
   release(): void {
     for (const line of this.#lines.splice(0)) {
-      for (const logger of this.#loggers) logger.log(line)
+      for (const logger of this.#loggers) writeLine(logger, line)
     }
   }
 }
@@ -130,9 +136,16 @@ const SEED_BYTES = 20
 
 const INTEGERS = Number.MAX_SAFE_INTEGER - Number.MIN_SAFE_INTEGER + 1
 
-/** A scheduler that knows whether it holds tasks (1). */
+/** A callback's time ends before its transaction's, so that the end of the one is told before that of the other. */
+const CALLBACK_LIMIT_MILLIS = TRANSACTION_LIMIT_MILLIS - 500
+
+/** Enough steps for the finalizers of a pure callback; one that takes more can only be stopped by force (4). */
+const LAST_STEPS = 1_000
+
+/** A scheduler that knows whether it holds tasks (1), and whose tasks can be numbered (4). */
 class CountingScheduler implements Scheduler.Scheduler {
   pending = 0
+  left = Infinity
   onTask: (() => void) | undefined
   readonly #inner: Scheduler.Scheduler
   readonly executionMode = "async"
@@ -153,6 +166,7 @@ class CountingScheduler implements Scheduler.Scheduler {
         this.pending++
         inner.scheduleTask(() => {
           this.pending--
+          if (this.left-- <= 0) return
           task()
           this.onTask?.()
         }, priority)
@@ -165,22 +179,27 @@ class CountingScheduler implements Scheduler.Scheduler {
 export class PureRunner {
   readonly #state: TransactionState
   readonly #scheduler: CountingScheduler
-  readonly #server: string
+  readonly #server: Addressed
   readonly #logs: HeldLogs
   readonly #outer: Context.Context<never>
+  readonly #clock: Clock.Clock
+  /** When the first callback that waits began to, and when the one that runs did: before that, no step was taken. */
+  #begunMillis: number | undefined
+  #callbackMillis = 0
   #context: Context.Context<Transaction> | undefined
   #tag = ""
 
-  private constructor(server: string, state: TransactionState, logs: HeldLogs, outer: Context.Context<never>) {
+  private constructor(server: Addressed, state: TransactionState, logs: HeldLogs, outer: Context.Context<never>) {
     this.#server = server
     this.#state = state
     this.#logs = logs
     this.#outer = outer
+    this.#clock = Context.get(outer, Clock.Clock)
     this.#scheduler = new CountingScheduler(Context.get(outer, Scheduler.Scheduler))
   }
 
   /** A runner for the current try. */
-  static make(server: string, state: TransactionState, logs: HeldLogs): Effect.Effect<PureRunner> {
+  static make(server: Addressed, state: TransactionState, logs: HeldLogs): Effect.Effect<PureRunner> {
     return Effect.withFiber((fiber) => Effect.succeed(new PureRunner(server, state, logs, fiber.context)))
   }
 
@@ -215,20 +234,39 @@ export class PureRunner {
       [Logger.CurrentLoggers.key, new Set([this.#logs.logger])],
       [References.MinimumLogLevel.key, Context.get(outer, References.MinimumLogLevel)],
       [References.CurrentLogAnnotations.key, Context.get(outer, References.CurrentLogAnnotations)],
-      [Tracer.Tracer.key, Context.get(outer, Tracer.Tracer)]
+      [Tracer.Tracer.key, guardedTracer(Context.get(outer, Tracer.Tracer))]
     ])
     return Context.makeUnsafe(services)
   }
 
+  #nowMillis(): number {
+    return Number(this.#clock.monotonicTimeNanosUnsafe() / 1_000_000n)
+  }
+
+  /** Why the callback must end, if its transaction's time is over (4). */
+  #tooLong(): CallbackTooLong | undefined {
+    const now = this.#nowMillis()
+    return now - (this.#begunMillis ??= now) < CALLBACK_LIMIT_MILLIS ? undefined : new CallbackTooLong({
+      ...identityOf(this.#server),
+      tag: this.#tag,
+      ranMillis: now - this.#callbackMillis,
+      limitMillis: TRANSACTION_LIMIT_MILLIS
+    })
+  }
+
   #impure(): ImpureCallback {
-    return new ImpureCallback({ server: this.#server, tag: this.#tag })
+    return new ImpureCallback({ ...identityOf(this.#server), tag: this.#tag })
   }
 
   #await<A, E>(fiber: Fiber.Fiber<A, E>): Effect.Effect<A, E> {
+    this.#callbackMillis = this.#nowMillis()
     return Effect.callback<A, E>((resume) => {
       const look = () => {
-        if (fiber.pollUnsafe() !== undefined || this.#state.pendingReads > 0 || this.#scheduler.pending > 0) return
-        end(Exit.die(this.#impure()))
+        if (fiber.pollUnsafe() !== undefined || this.#state.pendingReads > 0) return
+        const tooLong = this.#tooLong()
+        if (tooLong === undefined && this.#scheduler.pending > 0) return
+        this.#scheduler.left = LAST_STEPS
+        end(Exit.die(tooLong ?? this.#impure()))
         fiber.interruptUnsafe()
       }
       const end = (exit: Exit.Exit<A, E>) => {

@@ -8,9 +8,10 @@
  *    whose commit failed is never met again (rule R17).
  * 2. `inline` has one permit: inline calls of this process go one after another, each from the moment it reads until
  *    later ones read what it wrote.
- * 3. `ended` is done once; from then on no message is taken and no call of this handle waits.
+ * 3. `ended` is done once; from then on no message is taken and no call of this handle waits. `expired` is done when the
+ *    grace period after that is over: then nothing of a user's goes on (`running/closing.ts`).
  */
-import * as Context from "effect/Context"
+import type * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -21,11 +22,13 @@ import type { Tenant } from "../../../Tenant.ts"
 import type { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
 import * as Keys from "../../data/keys.ts"
+import { messageOfThrown } from "../../data/thrown.ts"
+import { logError } from "../../transactions/logging.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { ServerKilled, ServerStopped } from "../definition/errors.ts"
 import type { Behaviour, Definition, Effects, Options } from "../definition/model.ts"
 import * as Heads from "../kept/head.ts"
-import type { ServerKeys } from "../kept/layout.ts"
+import { identityOf, type ServerKeys, textOfTuid } from "../kept/layout.ts"
 import { headOf, readState, writeHead, writeName } from "../kept/state.ts"
 import { metricsOf, type ServerMetrics } from "./metrics.ts"
 import type { PureRunner } from "./purity.ts"
@@ -35,6 +38,8 @@ type Stored = StateCodec.Stored<unknown>
 /** What the parts of a running server share. */
 export interface Server {
   readonly definition: Definition
+  /** Its definition's name and its tuid, for people to read. */
+  readonly name: string
   readonly behaviour: Behaviour
   readonly effects: Effects
   readonly options: Options
@@ -50,6 +55,9 @@ export interface Server {
   readonly inline: Semaphore.Semaphore
   readonly metrics: ServerMetrics
   readonly ended: Deferred.Deferred<End>
+  readonly expired: Deferred.Deferred<void>
+  /** Whether the grace period has begun. */
+  isClosing: boolean
   cache: Saved | undefined
   /** Ends the wait of a consumer that has nothing to do. */
   wakeIdle: (() => void) | undefined
@@ -62,8 +70,8 @@ export interface End {
 }
 
 /**
- * The messages of a handle that run past the queue. The scope waits for them itself: a fiber belongs to a scope only
- * when its first step has returned, and that step can be what closes the scope.
+ * What runs of a handle: its consumer, and messages past the queue. The scope waits for them itself, because it waits for
+ * a bounded time, and a fiber belongs to a scope only when its first step has returned, which can be what closes it.
  */
 class InFlight {
   #count = 0
@@ -87,21 +95,22 @@ class InFlight {
   }
 }
 
-/** Within what a server runs: that server. Its end does not wait for what asks for it. */
-export const RunsIn = Context.Reference<Server | undefined>("effect-dgen/server/RunsIn", {
-  defaultValue: () => undefined
-})
-
 /** A server from its parts. */
 export const make = (
-  parts: Omit<Server, "codec" | "inFlight" | "inline" | "metrics" | "ended" | "cache" | "wakeIdle">
+  parts: Omit<
+    Server,
+    "name" | "codec" | "inFlight" | "inline" | "metrics" | "ended" | "expired" | "isClosing" | "cache" | "wakeIdle"
+  >
 ): Server => ({
   ...parts,
+  name: `${parts.definition.name} ${textOfTuid(parts.tuid)}`,
   codec: StateCodec.make(parts.definition.state),
   inFlight: new InFlight(),
   inline: Semaphore.makeUnsafe(1),
   metrics: metricsOf(parts.definition.name),
   ended: Deferred.makeUnsafe<End>(),
+  expired: Deferred.makeUnsafe<void>(),
+  isClosing: false,
   cache: undefined,
   wakeIdle: undefined
 })
@@ -119,8 +128,8 @@ export const gone = (server: Server): void => end(server, { reason: "the server 
 /** Stops a server's handle whose state cannot be read: no message is to blame (rule R16). */
 export const stopUnreadable = (server: Server, { error }: Unreadable): Effect.Effect<void> =>
   Effect.andThen(
-    Effect.logError(`${server.definition.name}: stops, because its state cannot be read`, error),
-    Effect.sync(() => stop(server, error.message))
+    logError(`${server.name}: stops, because its state cannot be read`, error),
+    Effect.sync(() => stop(server, messageOfThrown(error)))
   )
 
 /** Whether a server's handle has ended. */
@@ -129,8 +138,8 @@ export const isEnded = (server: Server): boolean => Deferred.isDoneUnsafe(server
 /** The error of whoever meets the end of a handle. */
 export const endError = (server: Server, end: End): ServerStopped | ServerKilled =>
   end.killed
-    ? new ServerKilled({ server: server.definition.name })
-    : new ServerStopped({ server: server.definition.name, reason: end.reason })
+    ? new ServerKilled(identityOf(server))
+    : new ServerStopped({ ...identityOf(server), reason: end.reason })
 
 /** The state of a server, which stops it when it cannot be read. */
 export class Unreadable {

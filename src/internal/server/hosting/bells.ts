@@ -20,6 +20,7 @@ import { Transaction } from "../../../Transaction.ts"
 import * as Tuple from "../../../Tuple.ts"
 import * as Counters from "../../data/counters.ts"
 import * as Keys from "../../data/keys.ts"
+import { logWarning } from "../../transactions/logging.ts"
 import { transact } from "../../transactions/loop.ts"
 import { type Armed, watchKey } from "../../transactions/watching.ts"
 import { BELLS, type IndexKeys, tuidOfKey } from "../kept/indexes.ts"
@@ -93,7 +94,7 @@ export class Bells {
         }),
         (cause) =>
           Effect.andThen(
-            Effect.logWarning("a host could not look for servers that have something to do, it tries again", cause),
+            logWarning("a host could not look for servers that have something to do, it tries again", cause),
             Effect.sleep(AWAY_MILLIS)
           )
       )

@@ -24,21 +24,28 @@ import * as Exit from "effect/Exit"
 import * as Latch from "effect/Latch"
 import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
+import { TRANSACTION_LIMIT_MILLIS } from "../../../Backend.ts"
 import type { BackendError } from "../../../BackendError.ts"
 import type { Tenant } from "../../../Tenant.ts"
 import { Transaction } from "../../../Transaction.ts"
 import * as Tuple from "../../../Tuple.ts"
 import * as Keys from "../../data/keys.ts"
 import type { LocalHost } from "../../tenant/hosts.ts"
+import { guarded } from "../../transactions/lending.ts"
+import { logError, logWarning } from "../../transactions/logging.ts"
+import { keepRunning, report } from "../../transactions/unforeseen.ts"
 import type { Behaviour, Effects, HostOptions } from "../definition/model.ts"
 import type { Crash } from "../handling/handlers.ts"
+import { endsWithin } from "../handling/outside.ts"
 import { isEnded, make, type Server, stop, Unreadable } from "../handling/server.ts"
 import { giveWork, IndexKeys, Place, tuidOfKey } from "../kept/indexes.ts"
-import { ServerKeys } from "../kept/layout.ts"
+import { ServerKeys, textOfTuid } from "../kept/layout.ts"
 import type { Batch, Pace } from "../running/batch.ts"
+import { close } from "../running/closing.ts"
 import { defaultRestart, failed, paceOf, turn } from "../running/consumer.ts"
 import * as Handles from "../running/handle.ts"
 import { type Acquired, runLocked } from "../running/locked.ts"
+import { RunsIn, type Within } from "../sending/within.ts"
 import { Bells } from "./bells.ts"
 import { Life } from "./life.ts"
 
@@ -51,7 +58,23 @@ const CLOCK_LOOK_MILLIS = 60_000
 /** A server whose state cannot be read is looked at again after so long, and twice as long each time. */
 const UNREADABLE_FIRST_MILLIS = 1_000
 
+/** A server whose turn ended as nobody foresaw is taken up again after so long. */
+const UNFORESEEN_PAUSE_MILLIS = 1_000
+
 type Status = "lined" | "working" | "aside" | "resting"
+
+const CLOSED = "the host's scope closed"
+
+/** What a host runs of a server: its end waits for it. */
+const counted = <A, E>(server: Server, holdsQueue: boolean, run: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+  Effect.suspend(() => {
+    server.inFlight.enter()
+    const within: Within = { place: server, holdsQueue, isOver: false }
+    return Effect.ensuring(
+      Effect.provideService(run, RunsIn, within),
+      Effect.sync(() => server.inFlight.leave())
+    )
+  })
 
 interface Known {
   readonly text: string
@@ -106,7 +129,7 @@ export class Host implements LocalHost {
 
   constructor(parts: Parts) {
     const { behaviour, tenant } = parts
-    this.#parts = parts
+    this.#parts = { ...parts, context: guarded(parts.context) }
     this.#name = behaviour.definition.name
     this.#life = Life.of(tenant)
     this.#indexes = new IndexKeys(tenant.prefix, this.#name)
@@ -129,7 +152,7 @@ export class Host implements LocalHost {
     if (this.#isClosed || !this.#life.isMine(this.#name, Tuple.pack(tuid))) return undefined
     return Effect.suspend(() => {
       const { release, server } = this.hold(tuid)
-      return Effect.ensuring(Handles.make(server, undefined).call(tag, payload, timeoutMillis), Effect.sync(release))
+      return Effect.ensuring(Handles.make(server).call(tag, payload, timeoutMillis), Effect.sync(release))
     })
   }
 
@@ -205,7 +228,11 @@ export class Host implements LocalHost {
       this.#working++
       this.#run(
         Effect.ensuring(
-          this.#work(known),
+          Effect.catchCause(this.#work(known), (cause) =>
+            Effect.andThen(
+              Effect.sync(() => this.#setAside(known, UNFORESEEN_PAUSE_MILLIS)),
+              report("hosts", `${this.#name} ${textOfTuid(known.tuid)}: its turn ended unexpectedly`, cause)
+            )),
           Effect.sync(() => {
             this.#working--
             this.#pump()
@@ -221,7 +248,7 @@ export class Host implements LocalHost {
     this.#busy++
     this.#idle.closeUnsafe()
     const run = Effect.ensuring(
-      Effect.catchCause(effect, (cause) => Effect.logError(`${this.#name}: a host met what nobody foresaw`, cause)),
+      Effect.catchCause(effect, (cause) => report("hosts", `${this.#name}: a host met what nobody foresaw`, cause)),
       Effect.sync(() => {
         if (--this.#busy === 0) this.#idle.openUnsafe()
       })
@@ -237,7 +264,9 @@ export class Host implements LocalHost {
       pace.mayRest = true
       pace.mayLock = this.#locked < this.#parts.options.maxLocked
       return Effect.flatMap(
-        Effect.exit(turn(server, pace, (acquired) => this.#section(known, resident, acquired))),
+        Effect.exit(
+          counted(server, true, turn(server, pace, (acquired) => this.#section(known, resident, acquired)))
+        ),
         (exit) => Exit.isSuccess(exit) ? this.#settle(known, resident, exit.value) : this.#failed(known, resident, exit)
       )
     })
@@ -296,7 +325,7 @@ export class Host implements LocalHost {
       const pause = resident.unreadableMillis
       resident.unreadableMillis = Math.min(CLOCK_LOOK_MILLIS, pause * 2)
       return Effect.andThen(
-        Effect.logError(`${this.#name}: its state cannot be read, it is tried again`, error.error),
+        logError(`${resident.server.name}: its state cannot be read, it is tried again`, error.error),
         Effect.sync(() => this.#setAside(known, pause))
       )
     }
@@ -325,7 +354,10 @@ export class Host implements LocalHost {
       this.#locked++
       this.#run(
         Effect.ensuring(
-          Effect.asVoid(Effect.exit(runLocked(server, acquired))),
+          Effect.catchCause(
+            Effect.asVoid(counted(server, false, runLocked(server, acquired))),
+            (cause) => logWarning(`${server.name}: the end of a lock could not be written`, cause)
+          ),
           Effect.sync(() => {
             known.holds--
             this.#locked--
@@ -458,8 +490,8 @@ export class Host implements LocalHost {
     return Effect.gen({ self: this }, function*() {
       yield* this.#life.join(this.#name, () => this.#shareChanged())
       yield* Effect.addFinalizer(() => this.#close)
-      yield* Effect.forkScoped(this.#bells.listen)
-      yield* Effect.forkScoped(this.#sweep)
+      yield* Effect.forkScoped(keepRunning("hosts", `${this.#name}: the host's bells`, this.#bells.listen))
+      yield* Effect.forkScoped(keepRunning("hosts", `${this.#name}: the host's sweep`, this.#sweep))
     })
   }
 
@@ -467,10 +499,18 @@ export class Host implements LocalHost {
     return Effect.suspend(() => {
       this.#isClosed = true
       this.#closing.openUnsafe()
+      const ends: Array<Effect.Effect<void>> = []
       for (const { resident } of this.#known.values()) {
-        if (resident !== undefined) stop(resident.server, "the host's scope closed")
+        if (resident === undefined) continue
+        if (resident.server.inFlight.isIdle) stop(resident.server, CLOSED)
+        else ends.push(close(resident.server, CLOSED))
       }
-      return Effect.andThen(this.#idle.await, this.#life.leave(this.#name))
+      return Effect.all([
+        // each of them in bounded time; what else runs waits for nothing but a transaction
+        Effect.all(ends, { concurrency: "unbounded", discard: true }),
+        endsWithin(this.#idle.await, TRANSACTION_LIMIT_MILLIS),
+        this.#life.leave(this.#name)
+      ], { discard: true })
     })
   }
 }

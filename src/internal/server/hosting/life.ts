@@ -22,7 +22,9 @@ import { packValue, unpackValue } from "../../data/codec.ts"
 import * as Keys from "../../data/keys.ts"
 import { libraryPrefix } from "../../tenant/layout.ts"
 import { INSTANCE_BYTES } from "../../tenant/limits.ts"
+import { logDebug } from "../../transactions/logging.ts"
 import { transact } from "../../transactions/loop.ts"
+import { keepRunning } from "../../transactions/unforeseen.ts"
 import { hash } from "../kept/indexes.ts"
 
 /** Three signs fit a lease. */
@@ -92,7 +94,10 @@ export class Life {
       if (this.#fiber !== undefined) return Effect.ignore(this.#look)
       // a first sign that fails is followed by others
       return Effect.flatMap(
-        Effect.andThen(Effect.ignore(this.#look), Effect.forkIn(this.#beats, this.#tenant.scope)),
+        Effect.andThen(
+          Effect.ignore(this.#look),
+          Effect.forkIn(keepRunning("hosts", "the signs of life of hosts", this.#beats), this.#tenant.scope)
+        ),
         (fiber) =>
           Effect.sync(() => {
             this.#fiber = fiber
@@ -141,7 +146,7 @@ export class Life {
   get #beats(): Effect.Effect<never> {
     const beat = Effect.catchCause(
       this.#look,
-      (cause) => Effect.logDebug("a host's sign of life could not be written, it is tried again", cause)
+      (cause) => logDebug("a host's sign of life could not be written, it is tried again", cause)
     )
     return Effect.interruptible(Effect.forever(Effect.andThen(Effect.sleep(BEAT_MILLIS), beat)))
   }

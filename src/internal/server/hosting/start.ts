@@ -15,6 +15,7 @@ import type * as Tuple from "../../../Tuple.ts"
 import { LocalHostsOf } from "../../tenant/hosts.ts"
 import { InvalidOption, ServerStopped } from "../definition/errors.ts"
 import type { Behaviour, Client, Effects, HostOptions, Running } from "../definition/model.ts"
+import { identityOf } from "../kept/layout.ts"
 import { remove } from "../mending/kill.ts"
 import * as Handles from "../running/handle.ts"
 import { register } from "../running/start.ts"
@@ -66,7 +67,7 @@ export const hosted = Effect.fnUntraced(function*(made: Host, tuid: Tuple.Tuple)
   const { definition, tenant } = made
   const keys = yield* Clients.keysOf(definition, tenant, tuid)
   const client = yield* Effect.provideService(Clients.client(definition, tuid), Tenant, tenant)
-  const stopped = new ServerStopped({ server: definition.name, reason: "the host's scope closed" })
+  const stopped = new ServerStopped({ ...identityOf({ definition, keys }), reason: "the host's scope closed" })
   const past = <A extends ReadonlyArray<any>, B>(
     use: (running: Running) => (...args: A) => Effect.Effect<B, any>
   ) =>
@@ -74,7 +75,7 @@ export const hosted = Effect.fnUntraced(function*(made: Host, tuid: Tuple.Tuple)
     Effect.suspend(() => {
       if (made.isClosed) return Effect.fail(stopped)
       const { release, server } = made.hold(tuid)
-      return Effect.ensuring(use(Handles.make(server, undefined))(...args), Effect.sync(release))
+      return Effect.ensuring(use(Handles.make(server))(...args), Effect.sync(release))
     })
   return {
     ...client,

@@ -1,6 +1,6 @@
 /**
- * The head of a server: the version of its state, its lock, and the messages of locks that were broken. One small key,
- * so that a batch learns all of it with one read (rule R17).
+ * The head of a server: the version of its state, its lock, and the messages of locks that an earlier version broke. One
+ * small key, so that a batch learns all of it with one read (rule R17).
  *
  * `<version: 22 bytes>`, followed by `[format, lock, fenced]` as MessagePack where there is a lock or a fenced message.
  */
@@ -30,7 +30,7 @@ export interface Lock {
   readonly attempts: number | undefined
 }
 
-/** A message whose lock was broken, and that nobody has requeued yet (rule R19). */
+/** A message whose lock was broken by an earlier version of this library, which did not put it back at once. */
 export interface Fenced {
   readonly token: Uint8Array
   readonly millis: number
@@ -45,6 +45,9 @@ export interface Head {
   readonly fenced: ReadonlyArray<Fenced>
   readonly format: number
 }
+
+/** How many messages are kept beside the queue: that of the lock, unless it came past the queue, and those of broken ones. */
+export const kept = ({ fenced, lock }: Head): number => fenced.length + (lock?.attempts === undefined ? 0 : 1)
 
 /** The head of a server that nobody has written yet. */
 export const first = ({ hosted }: { readonly hosted: boolean }): Head => ({

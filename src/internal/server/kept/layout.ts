@@ -14,12 +14,16 @@
  *                        "deads"                             the counter of them
  * ```
  */
+import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Tuple from "../../../Tuple.ts"
+import { show } from "../../data/show.ts"
+import { printable } from "../../data/text.ts"
 import { locate, type Located, type QueueKeys } from "../../queue/layout.ts"
 import { libraryPrefix } from "../../tenant/layout.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { signalKey } from "../../transactions/watching.ts"
+import * as Heads from "./head.ts"
 import { giveWork, IndexKeys, Place } from "./indexes.ts"
 
 /** What the keys of a server say of its definition. */
@@ -28,8 +32,32 @@ interface Owner {
   readonly hosted: boolean
 }
 
+/** A tuid for people to read; long ones are cut. */
+export const textOfTuid = (tuid: Tuple.Tuple): string => printable(elementText(tuid), TUID_SHOWN_CHARS)
+
+const TUID_SHOWN_CHARS = 500
+
+const elementText = (element: Tuple.Element): string => {
+  if (typeof element === "string") return JSON.stringify(element)
+  if (Array.isArray(element)) return `[${element.map(elementText).join(",")}]`
+  return element instanceof Uint8Array ? `0x${Buffer.from(element).toString("hex")}` : show(element)
+}
+
+/** A server by its definition and where it lies. */
+export interface Addressed {
+  readonly definition: { readonly name: string }
+  readonly keys: { readonly tuid: Tuple.Tuple }
+}
+
+/** How errors name a server. */
+export const identityOf = ({ definition, keys }: Addressed) => ({
+  server: definition.name,
+  tuid: textOfTuid(keys.tuid)
+})
+
 /** The keys of one server. */
 export class ServerKeys implements QueueKeys {
+  readonly tuid: Tuple.Tuple
   readonly prefix: Uint8Array
   readonly name: Uint8Array
   readonly head: Uint8Array
@@ -42,14 +70,13 @@ export class ServerKeys implements QueueKeys {
   readonly dead: Uint8Array
   readonly deadCount: Uint8Array
   readonly #tenantPrefix: Uint8Array
-  readonly #tuid: Tuple.Tuple
   readonly #definition: Owner
   #place: Place | undefined
 
   /** Throws a `TupleError` when the tuid has an element that a key cannot hold. */
   constructor(tenantPrefix: Uint8Array, tuid: Tuple.Tuple, definition: Owner) {
     this.#tenantPrefix = tenantPrefix
-    this.#tuid = tuid
+    this.tuid = tuid
     this.#definition = definition
     this.prefix = Tuple.pack(["s", tuid], libraryPrefix(tenantPrefix))
     this.name = Tuple.pack(["name"], this.prefix)
@@ -67,7 +94,7 @@ export class ServerKeys implements QueueKeys {
   /** Where the server stands in the indexes of its definition. */
   get place(): Place {
     const { name } = this.#definition
-    return this.#place ??= new Place(new IndexKeys(this.#tenantPrefix, name), name, this.#tuid)
+    return this.#place ??= new Place(new IndexKeys(this.#tenantPrefix, name), name, this.tuid)
   }
 
   /** Wakes who runs the server: it has something to do. */
@@ -78,6 +105,15 @@ export class ServerKeys implements QueueKeys {
 
   waitingKey(millis: number, caller: Uint8Array, id: number): Uint8Array {
     return Tuple.pack([millis, caller, id], this.waiting)
+  }
+
+  /** The messages that are under a lock, or were when it was broken. */
+  countBeside(state: TransactionState): Effect.Effect<number> {
+    return Effect.map(
+      state.get(this.head, true),
+      (bytes) =>
+        bytes === undefined ? 0 : Result.match(Heads.decode(bytes), { onFailure: () => 0, onSuccess: Heads.kept })
+    )
   }
 
   /** Where the message of a lock lies. */
@@ -111,7 +147,3 @@ export const queueOf = (definition: Owner, tuid: Tuple.Tuple): Located =>
     if (problem !== undefined) throw new TypeError(`the tuid cannot be used: ${problem}`)
     return new ServerKeys(tenantPrefix, tuid, definition)
   })
-
-/** A tuid for people to read. */
-export const textOfTuid = (tuid: Tuple.Tuple): string =>
-  JSON.stringify(tuid, (_, value) => typeof value === "bigint" ? String(value) : value)

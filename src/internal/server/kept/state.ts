@@ -9,10 +9,10 @@ import type { Transaction } from "../../../Transaction.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import * as Heads from "./head.ts"
 import { isListed } from "./indexes.ts"
-import type { ServerKeys } from "./layout.ts"
+import { type Addressed, identityOf, type ServerKeys } from "./layout.ts"
 
 /** Says whose state it is that does not fit. */
-export const named = <A, E, R>(server: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+export const named = <A, E, R>(who: Addressed, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.mapError(
     effect,
     (error) =>
@@ -21,7 +21,7 @@ export const named = <A, E, R>(server: string, effect: Effect.Effect<A, E, R>): 
           operation: error.operation,
           field: error.field,
           problem: error.problem,
-          server
+          ...identityOf(who)
         }) as E & StateCodec.StateError
         : error
   )

@@ -7,15 +7,18 @@
  * 2. The message, its counters, its caller's answer and the dead letter change in one commit.
  */
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
 import type { BackendError } from "../../../BackendError.ts"
 import { Transaction } from "../../../Transaction.ts"
 import { codecOf } from "../../data/codec.ts"
-import { CAUSE_LIMIT_CHARS } from "../../queue/deadLetters.ts"
+import { printable } from "../../data/text.ts"
 import * as Envelopes from "../../queue/envelope.ts"
 import { stampText } from "../../queue/pieces.ts"
 import * as Queue from "../../queue/queue.ts"
+import { logError, logWarning } from "../../transactions/logging.ts"
 import { transact } from "../../transactions/loop.ts"
+import { runAfterCommit } from "../handling/actions.ts"
 import { contextOf, incoming } from "../handling/handlers.ts"
 import { record } from "../handling/metrics.ts"
 import type { Server } from "../handling/server.ts"
@@ -45,7 +48,7 @@ export const charge = (server: Server, item: Queue.Item, cause: string): Effect.
         id,
         message: Envelopes.withId(item.message, id),
         attempts,
-        cause: cause.slice(0, CAUSE_LIMIT_CHARS)
+        cause: printable(cause)
       }
       Queue.take(state, server.keys, [item])
       return Effect.as(bury(state, server.keys, died), died)
@@ -66,7 +69,7 @@ export const buryDirect = (
     server.tenant,
     Effect.flatMap(Transaction, (state) => {
       const id = Buffer.from(state.operationId.subarray(0, 20)).toString("hex")
-      const died = { ...letter, id, cause: letter.cause.slice(0, CAUSE_LIMIT_CHARS) }
+      const died = { ...letter, id, cause: printable(letter.cause) }
       return Effect.as(bury(state, server.keys, died), died)
     })
   )
@@ -76,10 +79,10 @@ export const afterDeath = (server: Server, died: Died): Effect.Effect<void> => {
   const envelope = Result.getOrUndefined(Envelopes.decode(died.message))
   const tag = envelope?.tag ?? "a message that cannot be read"
   record(server, server.metrics.deadLetters, 1)
-  const told = Effect.logWarning(
+  const told = logWarning(
     died.attempts === 0
-      ? `${server.definition.name}: "${tag}" is a dead letter`
-      : `${server.definition.name}: "${tag}" failed ${died.attempts} times and is now a dead letter`,
+      ? `${server.name}: "${tag}" is a dead letter`
+      : `${server.name}: "${tag}" failed ${died.attempts} times and is now a dead letter`,
     died.cause
   )
   const handler = server.effects.deadLetter
@@ -87,9 +90,12 @@ export const afterDeath = (server: Server, died: Died): Effect.Effect<void> => {
   const letter = { tag, payload: envelope?.payload, ...died, ...contextOfDead(server, died, envelope) }
   return Effect.andThen(
     told,
-    Effect.catchCause(
-      Effect.suspend(() => handler(letter)),
-      (cause) => Effect.logError(`${server.definition.name}: the dead-letter handler crashed on "${tag}"`, cause)
+    Effect.flatMap(
+      runAfterCommit(server, `the dead-letter handler, on "${tag}",`, Effect.suspend(() => handler(letter))),
+      (exit) =>
+        Exit.isSuccess(exit)
+          ? Effect.void
+          : logError(`${server.name}: the dead-letter handler crashed on "${tag}"`, exit.cause)
     )
   )
 }

@@ -13,7 +13,7 @@ import type { Definition } from "../definition/model.ts"
 import * as Heads from "../kept/head.ts"
 import { ServerKeys } from "../kept/layout.ts"
 import { writeHead } from "../kept/state.ts"
-import { requeue } from "./requeue.ts"
+import { BROKEN, requeue } from "./requeue.ts"
 
 const readHead = (state: TransactionState, keys: ServerKeys): Effect.Effect<Heads.Head | undefined> =>
   Effect.map(
@@ -44,6 +44,6 @@ export const unlock = (definition: Definition, tuid: Tuple.Tuple): Effect.Effect
       keys.ring(state)
       return attempts === undefined
         ? Effect.succeed(true)
-        : Effect.as(requeue(state, keys, token, attempts + 1, Infinity), true)
+        : Effect.as(requeue(state, keys, token, { attempts: attempts + 1, threshold: Infinity, cause: BROKEN }), true)
     })
   })

@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Tuple from "../../../Tuple.ts"
 import * as Keys from "../../data/keys.ts"
+import { printable } from "../../data/text.ts"
 import * as DeadLetters from "../../queue/deadLetters.ts"
 import * as Envelopes from "../../queue/envelope.ts"
 import * as Queue from "../../queue/queue.ts"
@@ -41,16 +42,25 @@ export const forget = (state: TransactionState, keys: ServerKeys, token: Uint8Ar
   state.clearRange(begin, end)
 }
 
-/**
- * Puts the message of a lock back at the end of the queue with the attempts that it has behind it, or among the dead
- * letters when these reach the threshold.
- */
+/** How the message of a lock is put back. */
+export interface PutBack {
+  /** The attempts that it has behind it then. */
+  readonly attempts: number
+  /** At so many it becomes a dead letter; `Infinity` where it is put back in any case. */
+  readonly threshold: number
+  /** What a dead letter says. */
+  readonly cause: string
+}
+
+/** Why a message is put back whose lock was broken. */
+export const BROKEN = "its lock was broken before its handler ended"
+
+/** Puts the message of a lock back at the end of the queue, or among the dead letters when its attempts reach the threshold. */
 export const requeue = (
   state: TransactionState,
   keys: ServerKeys,
   token: Uint8Array,
-  attempts: number,
-  threshold: number
+  { attempts, cause, threshold }: PutBack
 ): Effect.Effect<Died | undefined> => {
   const { begin, end } = Tuple.range([], keys.lockMessage(token))
   return Effect.flatMap(state.getRange(begin, end), (rows) => {
@@ -63,8 +73,8 @@ export const requeue = (
       keys.ring(state)
       return Effect.undefined
     }
-    const id = Buffer.from(token).toString("hex")
-    const died = { id, message, attempts, cause: `its lock was broken each time, ${attempts} times` }
+    const id = Result.getOrUndefined(Envelopes.decode(message))?.id ?? Buffer.from(token).toString("hex")
+    const died = { id, message, attempts, cause: printable(cause) }
     return Effect.as(bury(state, keys, died), died)
   })
 }

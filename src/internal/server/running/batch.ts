@@ -2,8 +2,8 @@
  * One batch: the transaction in which a consumer takes messages and runs their handlers.
  *
  * 1. A batch takes the first messages in order; state, answers and taken messages commit together (rule R2).
- * 2. While the lock is held no message is taken. A lock that is over its time is broken, its message kept, and put back
- *    after as much time again, if its holder does not come back for it (rules R18, R19).
+ * 2. While the lock is held no message is taken. A lock that is over its time is broken, and its message put back in the
+ *    same commit (rules R18, R19). So are messages whose locks an earlier version of this library broke.
  * 3. A message that has failed before runs alone, and a batch ends before it, so that those in front of it are not held
  *    up (rule R12).
  * 4. A message that asks for the lock ends its batch.
@@ -28,17 +28,14 @@ import { answerOf, Crash, handle, type Handled, type Incoming, type Unread } fro
 import { record } from "../handling/metrics.ts"
 import { type Held, type HeldLogs, holdLogs, PureRunner } from "../handling/purity.ts"
 import { loadState, newborn, save, type Server, stop, Unreadable } from "../handling/server.ts"
-import type { Fenced, Head } from "../kept/head.ts"
+import type { Head, Lock } from "../kept/head.ts"
 import { takeWork } from "../kept/indexes.ts"
 import { headOf, writeHead } from "../kept/state.ts"
-import type { Died } from "../mending/requeue.ts"
+import { BROKEN, type Died, requeue } from "../mending/requeue.ts"
 import { answerCaller } from "../sending/answering.ts"
 import { runsFor } from "../sending/messages.ts"
-import { acquire, type Acquired, requeueFenced } from "./locked.ts"
+import { acquire, type Acquired } from "./locked.ts"
 import { buryMisdirected, graceLeft, isMisdirected, type Met, pauseOf, read } from "./unreadable.ts"
-
-/** More broken locks than this wait for their holders at no time: the oldest message is put back at once. */
-const FENCED_LIMIT = 16
 
 /** The queue's length costs two reads: a measurement once a second is enough for any dashboard. */
 const MEASURE_MILLIS = 1_000
@@ -86,8 +83,8 @@ export interface Pace extends Held {
   measuredMillis: number
   /** The message that this consumer steps back from (5). */
   met: Met | undefined
-  /** When this consumer first saw a lock, or a message of a broken one, on its own clock (2). */
-  readonly sightings: Map<string, number>
+  /** When this consumer first saw the lock that is held, on its own clock (2). */
+  sighting: { readonly lock: string; readonly millis: number } | undefined
 }
 
 /** The body of a batch. */
@@ -106,17 +103,15 @@ export const batchBody = Effect.fnUntraced(function*(
   const head = bytes === undefined
     ? undefined
     : yield* Effect.mapError(headOf(bytes), (error) => new Unreadable(error))
-  const held = head !== undefined &&
-      (head.lock !== undefined || head.fenced.length > 0) ?
-    yield* watchLocks(server, state, pace, head) :
-    0
-  if (typeof held !== "number") return held
-  if (peeked.length === 0 && server.isHosted && held === 0) {
+  if (head !== undefined && head.fenced.length > 0) {
+    const [broken] = head.fenced
+    return { _tag: "Again", died: yield* putBack(server, state, { ...head, fenced: head.fenced.slice(1) }, broken!) }
+  }
+  if (head?.lock !== undefined) return yield* watchLock(server, state, pace, head, head.lock)
+  if (peeked.length === 0 && server.isHosted) {
     return { _tag: "Empty", rests: yield* rest(server, state, pace, undefined) }
   }
-  if (peeked.length === 0) {
-    return { _tag: "Idle", watch: watchKey(state, server.keys.push), dueMillis: held || Infinity }
-  }
+  if (peeked.length === 0) return { _tag: "Idle", watch: watchKey(state, server.keys.push), dueMillis: Infinity }
   return yield* runItems(server, state, pace, head, untilFailed(peeked.slice(0, pace.limit)), peeked.length)
 })
 
@@ -127,48 +122,45 @@ const measure = (server: Server, state: TransactionState, pace: Pace): Effect.Ef
     record(server, server.metrics.queueLength, length)
   })
 
-/** Looks after locks (2). Succeeds with what there is to do about them, or with when there will be something. */
-const watchLocks = (
+/** Breaks the lock if it is over its time (2); else there is nothing to do until it ends, or until then. */
+const watchLock = (
   server: Server,
   state: TransactionState,
   pace: Pace,
-  head: Head
-): Effect.Effect<Batch | number> =>
-  Effect.flatMap(Clock.monotonicTimeNanos, (nanos): Effect.Effect<Batch | number> => {
-    const left = leftMillis(server, pace, head, Number(nanos / 1_000_000n), state.timeMillis)
-    if (head.lock !== undefined) {
-      const wait = left(head.lock)
-      if (wait > 0) {
-        return Effect.succeed({ _tag: "Idle", watch: watchKey(state, server.keys.head), dueMillis: wait })
-      }
-      const { attempts, token } = head.lock
-      const fenced = attempts === undefined
-        ? head.fenced
-        : [...head.fenced, { token, millis: state.timeMillis, attempts }]
-      writeHead(state, server.keys, { ...head, lock: undefined, fenced })
-      signalKey(server.tenant, state, server.keys.head)
-      return Effect.succeed({ _tag: "Again", died: undefined })
+  head: Head,
+  lock: Lock
+): Effect.Effect<Batch> =>
+  Effect.flatMap(Clock.monotonicTimeNanos, (nanos): Effect.Effect<Batch> => {
+    const wait = leftMillis(server, pace, lock, Number(nanos / 1_000_000n), state.timeMillis)
+    if (wait > 0) {
+      return Effect.succeed({ _tag: "Idle", watch: watchKey(state, server.keys.head), dueMillis: wait })
     }
-    const due = head.fenced.find((entry) => left(entry) <= 0) ??
-      (head.fenced.length > FENCED_LIMIT ? head.fenced[0] : undefined)
-    if (due === undefined) return Effect.succeed(Math.min(...head.fenced.map(left)))
-    return Effect.map(requeueFenced(server, state, head, due), (died): Batch => ({ _tag: "Again", died }))
+    signalKey(server.tenant, state, server.keys.head)
+    return Effect.map(putBack(server, state, { ...head, lock: undefined }, lock), (died) => ({ _tag: "Again", died }))
   })
 
-/** How long a lock, or the message of a broken one, may still be left alone: by its own time, or by our own clock. */
-const leftMillis = (server: Server, pace: Pace, head: Head, monotonicMillis: number, nowMillis: number) => {
-  const names = new Set<string>()
-  const nameOf = (entry: Pick<Fenced, "token" | "millis">) =>
-    `${Buffer.from(entry.token).toString("hex")} ${entry.millis}`
-  for (const entry of head.lock === undefined ? head.fenced : [head.lock, ...head.fenced]) names.add(nameOf(entry))
-  for (const name of pace.sightings.keys()) if (!names.has(name)) pace.sightings.delete(name)
-  return (entry: Pick<Fenced, "token" | "millis">): number => {
-    const name = nameOf(entry)
-    const seen = pace.sightings.get(name) ?? monotonicMillis
-    pace.sightings.set(name, seen)
-    const { lockTimeoutMillis } = server.options
-    return Math.min(entry.millis + lockTimeoutMillis - nowMillis, seen + lockTimeoutMillis - monotonicMillis)
-  }
+/** Writes the head without a lock that is broken, and puts its message back, if it has one. */
+const putBack = (
+  server: Server,
+  state: TransactionState,
+  head: Head,
+  { attempts, token }: Pick<Lock, "token" | "attempts">
+): Effect.Effect<Died | undefined> => {
+  writeHead(state, server.keys, head)
+  if (attempts === undefined) return Effect.undefined
+  const threshold = server.options.deadLetterThreshold
+  return requeue(state, server.keys, token, { attempts: attempts + 1, threshold, cause: BROKEN })
+}
+
+/** How long a lock may still be left alone: by its own time, or by our own clock. */
+const leftMillis = (server: Server, pace: Pace, lock: Lock, monotonicMillis: number, nowMillis: number): number => {
+  const name = `${Buffer.from(lock.token).toString("hex")} ${lock.millis}`
+  if (pace.sighting?.lock !== name) pace.sighting = { lock: name, millis: monotonicMillis }
+  const { lockTimeoutMillis } = server.options
+  return Math.min(
+    lock.millis + lockTimeoutMillis - nowMillis,
+    pace.sighting.millis + lockTimeoutMillis - monotonicMillis
+  )
 }
 
 /** The first items up to one that has failed, or that one alone (3). */
@@ -187,7 +179,7 @@ const runItems = Effect.fnUntraced(function*(
   seen: number
 ): Effect.fn.Return<Batch, Crash | Unreadable, Transaction> {
   const logs = yield* holdLogs
-  const runner = yield* PureRunner.make(server.definition.name, state, logs)
+  const runner = yield* PureRunner.make(server, state, logs)
   runsFor(state, server.definition, server.tuid)
   pace.seen = items
   pace.logs = logs
@@ -221,7 +213,7 @@ const runItems = Effect.fnUntraced(function*(
     if (index > 0) yield* yieldTurn
     const { handled, input } = yield* Effect.catchDefect(
       runItem(server, state, runner, logs, envelope, message!, index, current),
-      (defect) => Effect.fail(new Crash("message", Cause.die(defect), logs, index))
+      (defect) => Effect.fail(new Crash(tagsOf(envelope), Cause.die(defect), logs, index))
     )
     taken++
     isLeftOpen ||= input.caller !== undefined && handled.answer === undefined && !handled.stopped
@@ -237,9 +229,12 @@ const runItems = Effect.fnUntraced(function*(
   const lock = last?.handled.locks ? acquire(server, state, last.input, last.item) : undefined
   const saved = yield* Effect.mapError(
     save(server, state, loaded, current, lock && { lock }, lock !== undefined || isLeftOpen),
-    (error) => new Crash("state", Cause.die(error), logs, taken === 1 ? 0 : undefined)
+    (error) => {
+      const tags = items.slice(0, taken).flatMap((_, index) => tagsOf(envelopeOf(index)))
+      return new Crash(tags, Cause.die(error), logs, taken === 1 ? 0 : undefined)
+    }
   )
-  const rests = lock === undefined && (head?.fenced.length ?? 0) === 0 && taken === seen &&
+  const rests = lock === undefined && taken === seen &&
     (yield* rest(server, state, pace, items[taken - 1]))
   state.onCommit.push(() => {
     for (const outcome of outcomes) record(server, server.metrics.outcome(outcome), 1)
@@ -320,6 +315,9 @@ const waitingKeys = (
   return keys
 }
 
+const tagsOf = (envelope: Result.Result<Envelopes.Envelope, string>): ReadonlyArray<string> =>
+  Result.isSuccess(envelope) ? [envelope.success.tag] : []
+
 const runItem = Effect.fnUntraced(function*(
   server: Server,
   state: TransactionState,
@@ -334,8 +332,7 @@ const runItem = Effect.fnUntraced(function*(
     record(server, server.metrics.oldestMillis, Math.max(0, state.timeMillis - envelope.success.millis))
   }
   if (Result.isFailure(message)) {
-    const { problem, tag } = message.failure
-    return yield* Effect.fail(new Crash(tag, Cause.die(new Error(problem)), logs, index))
+    return yield* Effect.fail(new Crash(tagsOf(envelope), Cause.die(new Error(message.failure.problem)), logs, index))
   }
   const input = message.success
   const handled = yield* handle(server, runner, logs, input, current, index)

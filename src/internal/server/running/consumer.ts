@@ -1,8 +1,8 @@
 /**
  * The consumer: takes batches off the queue, commits, runs their actions and locked handlers, and waits for more.
  *
- * Owner: one fiber a running server, in the server's scope. Only its waiting, and locked handlers, can be interrupted, so
- * that a batch that began is committed and its actions run before the scope closes (rule R25).
+ * Owner: one fiber a running server. It ends with the handle, which waits for it (`closing.ts`): a batch that began is
+ * committed and its actions run before the scope closes (rule R25).
  *
  * 1. A crash writes nothing of its batch. The attempt of the message that crashed is counted before the next batch, which
  *    finds it so (`failures.ts`, `batch.ts`).
@@ -10,17 +10,24 @@
  *    that conflicts again and again with what comes past the queue, and nobody is charged: shorter ones get through.
  * 3. A crash restarts the consumer under its schedule, which starts over after each commit; when the schedule ends,
  *    the handle stops and says so (rule R13).
+ *    A locked handler that dies counts as one, and its message has been put back by then (`locked.ts`).
  * 4. A state that cannot be read stops the handle (rule R16), and so does a state that is gone (rule R26).
+ * 5. Nothing ends in silence: whatever else ends the consumer is logged and counted, and ends the handle.
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
 import type { BackendError } from "../../../BackendError.ts"
+import { textOfCause } from "../../data/thrown.ts"
+import * as Envelopes from "../../queue/envelope.ts"
+import { logError, logWarning } from "../../transactions/logging.ts"
 import { transact } from "../../transactions/loop.ts"
 import { traced } from "../../transactions/tracing.ts"
+import { report } from "../../transactions/unforeseen.ts"
 import { awaitWatch } from "../../transactions/watching.ts"
 import { runActions } from "../handling/actions.ts"
 import { Crash } from "../handling/handlers.ts"
@@ -49,8 +56,17 @@ const SWEEP_MILLIS = 10 * 60_000
 
 type Idle = Extract<Batch, { _tag: "Idle" }>
 
+/** A locked handler died, and its message has been put back: the consumer goes on after a pause (3). */
+class LockedCrash {
+  readonly _tag = "LockedCrash"
+  readonly cause: Cause.Cause<unknown>
+  constructor(cause: Cause.Cause<unknown>) {
+    this.cause = cause
+  }
+}
+
 /** Runs the locked section of a lock that a batch acquired, or lets somebody run it. */
-type RunLock = (acquired: Acquired) => Effect.Effect<void, BackendError | Unreadable>
+type RunLock<E> = (acquired: Acquired) => Effect.Effect<void, BackendError | Unreadable | E>
 
 /** How a consumer, or a host, begins with a server. */
 export const paceOf = (server: Server): Pace => ({
@@ -62,15 +78,15 @@ export const paceOf = (server: Server): Pace => ({
   measuredMillis: 0,
   logs: HeldLogs.none,
   met: undefined,
-  sightings: new Map()
+  sighting: undefined
 })
 
 /** One turn: a batch, its actions, its lock. Succeeds with what the batch came to. */
-export const turn = (
+export const turn = <E = never>(
   server: Server,
   pace: Pace,
-  runLock: RunLock
-): Effect.Effect<Batch, Crash | Unreadable | BackendError> => {
+  runLock: RunLock<E>
+): Effect.Effect<Batch, Crash | Unreadable | BackendError | E> => {
   const run = transact(server.tenant, batchBody(server, pace), {
     retried: (error, tries) => {
       const { _tag } = error.reason
@@ -83,7 +99,7 @@ export const turn = (
   const attributes = { server: server.definition.name }
   return Effect.flatMap(
     traced(run, "DgenServer.consume", () => ({ attributes })),
-    (batch): Effect.Effect<Batch, BackendError | Unreadable> => {
+    (batch): Effect.Effect<Batch, BackendError | Unreadable | E> => {
       switch (batch._tag) {
         case "Again":
           return Effect.as(batch.died === undefined ? Effect.void : afterDeath(server, batch.died), batch)
@@ -104,16 +120,15 @@ const steppedBack = (server: Server, pace: Pace, { unread }: Idle): Effect.Effec
   const { met } = pace
   if (unread === undefined || met === undefined || met.told) return Effect.void
   met.told = true
-  return Effect.logWarning(
-    `${server.definition.name}: this version cannot read "${unread.tag}", and waits for one that can: ${unread.problem}`
-  )
+  const what = unread.tag === undefined ? "a message" : `"${unread.tag}"`
+  return logWarning(`${server.name}: this version cannot read ${what}, and waits for one that can: ${unread.problem}`)
 }
 
-const afterBatch = (
+const afterBatch = <E>(
   server: Server,
   batch: Extract<Batch, { _tag: "Done" }>,
-  runLock: RunLock
-): Effect.Effect<void, BackendError | Unreadable> => {
+  runLock: RunLock<E>
+): Effect.Effect<void, BackendError | Unreadable | E> => {
   record(server, server.metrics.batchSize, batch.count)
   return Effect.andThen(
     runActions(server, batch.actions, batch.state),
@@ -141,15 +156,22 @@ const learn = (server: Server, pace: Pace, error: Crash | BackendError): Effect.
   }
   error.logs.release()
   const culprit = error.index === undefined ? alone : pace.seen[error.index]
-  if (culprit !== undefined) return charge(server, culprit, Cause.pretty(error.cause))
+  if (culprit !== undefined) return charge(server, culprit, textOfCause(error.cause))
   pace.limit = halved(pace)
   return Effect.void
 }
 
+/** Runs a locked section; one whose handler died is a crash of the consumer (3). */
+const section = (server: Server, acquired: Acquired): Effect.Effect<void, BackendError | LockedCrash | Unreadable> =>
+  Effect.flatMap(
+    runLocked(server, acquired),
+    (ended) => ended._tag === "Crashed" ? Effect.fail(new LockedCrash(ended.cause)) : Effect.void
+  )
+
 /** A turn, and the wait after it if there was nothing to do; the watch ends with it, also where an interruption came before the wait. */
 const turnAndWait = (server: Server, pace: Pace, wait: (batch: Idle) => Effect.Effect<void>) =>
   Effect.uninterruptibleMask((restore) =>
-    Effect.tap(Effect.exit(turn(server, pace, (acquired) => Effect.asVoid(runLocked(server, acquired)))), (exit) => {
+    Effect.tap(Effect.exit(turn(server, pace, (acquired) => section(server, acquired))), (exit) => {
       if (Exit.isFailure(exit)) return Effect.void
       if (exit.value._tag === "Gone") gone(server)
       if (exit.value._tag !== "Idle") return Effect.void
@@ -157,8 +179,16 @@ const turnAndWait = (server: Server, pace: Pace, wait: (batch: Idle) => Effect.E
     })
   )
 
+/** The consumer of a server: an end of it that nobody foresaw ends the handle, which says so (5). */
+export const consume = (server: Server): Effect.Effect<void> =>
+  Effect.catchCause(live(server), (cause) =>
+    Effect.andThen(
+      Effect.sync(() => stop(server, `its consumer ended unexpectedly: ${textOfCause(cause)}`)),
+      report("consumer", `${server.name}: the consumer ended unexpectedly, and the handle with it`, cause)
+    ))
+
 /** The consumer's life: turns, and its restarts (3). Ends when the handle ends. */
-export const consume = Effect.fnUntraced(function*(server: Server) {
+const live = Effect.fnUntraced(function*(server: Server) {
   const pace = paceOf(server)
   const restart = server.options.restart ?? defaultRestart
   const clock = yield* Clock.Clock
@@ -181,7 +211,8 @@ export const consume = Effect.fnUntraced(function*(server: Server) {
       yield* stopUnreadable(server, error)
       return
     }
-    yield* failed(server, pace, exit.cause)
+    // what a locked handler died of has been logged and counted
+    if (!(error instanceof LockedCrash)) yield* failed(server, pace, exit.cause)
     const pause = Effect.raceFirst(step(Cause.squash(exit.cause)), Deferred.await(server.ended))
     const again = yield* Effect.exit(pause)
     if (Exit.isFailure(again) && !Cause.hasInterruptsOnly(again.cause)) yield* giveUp(server)
@@ -192,14 +223,12 @@ export const consume = Effect.fnUntraced(function*(server: Server) {
 export const failed = (
   server: Server,
   pace: Pace,
-  exit: Cause.Cause<Crash | Unreadable | BackendError>
+  exit: Cause.Cause<Crash | LockedCrash | Unreadable | BackendError>
 ): Effect.Effect<void> => {
   const error = exit.reasons.find((reason) => reason._tag === "Fail")?.error as Crash | BackendError | undefined
-  const what = error instanceof Crash ? `handling "${error.messageTag}"` : "consuming"
-  const name = server.definition.name
   record(server, server.metrics.outcome("crash"), 1)
-  const told = Effect.logError(
-    `${name}: ${what} crashed, the consumer restarts`,
+  const told = logError(
+    `${server.name}: ${error === undefined ? "consuming" : whatOf(pace, error)} crashed, the consumer restarts`,
     error instanceof Crash ? error.cause : exit
   )
   if (error === undefined) return told
@@ -207,13 +236,21 @@ export const failed = (
     told,
     Effect.catch(
       Effect.uninterruptible(learn(server, pace, error)),
-      (failure) => Effect.logWarning(`${name}: a failed attempt could not be counted`, failure)
+      (failure) => logWarning(`${server.name}: a failed attempt could not be counted`, failure)
     )
   )
 }
 
+/** What was under way: the message that the store refused is named like one whose handler died. */
+const whatOf = (pace: Pace, error: Crash | BackendError): string => {
+  if (error instanceof Crash) return error.what
+  const culprit = isOfMessage(error) ? pace.seen[pace.at] : undefined
+  const envelope = culprit && Result.getOrUndefined(Envelopes.decode(culprit.message))
+  return envelope === undefined ? "consuming" : `handling "${envelope.tag}"`
+}
+
 const giveUp = (server: Server): Effect.Effect<void> =>
-  Effect.logError(`${server.definition.name}: the restart schedule has ended, the consumer stops`).pipe(
+  logError(`${server.name}: the restart schedule has ended, the consumer stops`).pipe(
     Effect.andThen(Effect.sync(() => {
       record(server, server.metrics.ended, 1)
       stop(server, "the consumer crashed and its restart schedule has ended")
@@ -228,8 +265,8 @@ const waitFor = (server: Server, { dueMillis, watch }: Idle): Effect.Effect<void
     awaitWatch(server.tenant, watch, dueMillis),
     (error) =>
       Effect.andThen(
-        Effect.logWarning(`${server.definition.name}: watching the store failed, looking again`, error),
-        Effect.sleep(LOOK_AGAIN_MILLIS)
+        logWarning(`${server.name}: watching the store failed, looking again`, error),
+        Effect.raceFirst(Effect.sleep(LOOK_AGAIN_MILLIS), Deferred.await(server.ended))
       )
   )
 }

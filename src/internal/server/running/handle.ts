@@ -5,23 +5,28 @@
  *    end once.
  * 2. When the handle ends, every call that waits on it ends with an error; an answer that came with the end wins.
  */
+import type * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
+import { BackendError } from "../../../BackendError.ts"
 import { codecOf } from "../../data/codec.ts"
 import { show } from "../../data/show.ts"
 import type { Caller } from "../../queue/envelope.ts"
 import { traced } from "../../transactions/tracing.ts"
+import { report } from "../../transactions/unforeseen.ts"
 import { CallTimeout, InvalidPayload, ServerKilled, type ServerStopped } from "../definition/errors.ts"
 import type { Client, Kind, Running } from "../definition/model.ts"
-import { endError, gone, isEnded, RunsIn, type Server, stop } from "../handling/server.ts"
+import { endError, gone, isEnded, type Server } from "../handling/server.ts"
+import { identityOf } from "../kept/layout.ts"
 import { kill } from "../mending/kill.ts"
 import * as Answers from "../sending/answerCodec.ts"
 import * as Clients from "../sending/client.ts"
 import { check, type Checked, type Sent, toBytes } from "../sending/messages.ts"
+import { runningIn, type Within } from "../sending/within.ts"
+import { close } from "./closing.ts"
 import { type Direct, type Progress, runInline, runPriority } from "./immediate.ts"
 
 /** A handler's input from a message that does not go through the queue, as if it had. */
@@ -32,8 +37,7 @@ const direct = (
 ): Effect.Effect<Direct, InvalidPayload> => {
   const decoded = message.payload === undefined ? Result.succeed(undefined) : codecOf(message.payload).decode(data)
   return Effect.fromResult(Result.mapBoth(decoded, {
-    onFailure: ({ field, problem }) =>
-      new InvalidPayload({ server: server.definition.name, tag: message.tag, field, problem }),
+    onFailure: ({ field, problem }) => new InvalidPayload({ ...identityOf(server), tag: message.tag, field, problem }),
     onSuccess: (payload) => ({ message, payload, data, caller, attempt: 1, trace: undefined })
   }))
 }
@@ -49,18 +53,25 @@ const inScope = <E>(
       run((progress) => void Deferred.doneUnsafe(reached, Exit.succeed(progress))),
       (exit) =>
         Effect.sync(() => {
-          if (Exit.isFailure(exit)) Deferred.doneUnsafe(reached, exit as Exit.Exit<never, E>)
           server.inFlight.leave()
-        })
+          return Exit.isSuccess(exit) || Deferred.doneUnsafe(reached, exit as Exit.Exit<never, E>)
+            ? undefined
+            : exit.cause
+        }).pipe(Effect.flatMap((unheard) => unheard === undefined ? Effect.void : tellUnheard(server, unheard)))
     )
     server.inFlight.enter()
+    const within: Within = { place: server, holdsQueue: false, isOver: false }
     return Effect.andThen(
-      Effect.forkDetach(Effect.provideService(Effect.uninterruptible(work), RunsIn, server), {
-        startImmediately: true
-      }),
+      Effect.forkDetach(runningIn(within, Effect.uninterruptible(work)), { startImmediately: true }),
       Deferred.await(reached)
     )
   })
+
+/** What failed after its caller was answered: the end of a lock has been logged, everything else has not. */
+const tellUnheard = (server: Server, cause: Cause.Cause<unknown>): Effect.Effect<void> =>
+  cause.reasons.every((reason) => reason._tag === "Fail" && !(reason.error instanceof BackendError))
+    ? Effect.void
+    : report("message", `${server.name}: what followed an answered message failed`, cause)
 
 /** What is asked of an ended handle fails at once. */
 const unlessEnded = <A, E>(
@@ -101,7 +112,7 @@ const UNSENT: Sent = { trace: undefined, millis: 0 }
 
 const inline: Way = (server, checked, call) => {
   // what the queue would not take is refused here too: whether a call runs inline is nobody's concern
-  const fits = toBytes(server.definition, checked, call.caller, UNSENT)
+  const fits = toBytes(server, checked, call.caller, UNSENT)
   if (Result.isFailure(fits)) return Effect.fail(fits.failure)
   return Effect.flatMap(direct(server, checked, call.caller), (input) =>
     orAnswered(
@@ -130,7 +141,7 @@ const unlessGone = <A, E>(server: Server, effect: Effect.Effect<A, E>): Effect.E
       Effect.flatMap(Effect.option(Clients.exists(server)), (exists): Effect.Effect<never, E | ServerKilled> => {
         if (Option.getOrElse(exists, () => true)) return Effect.fail(error)
         gone(server)
-        return Effect.fail(new ServerKilled({ server: server.definition.name }))
+        return Effect.fail(new ServerKilled(identityOf(server)))
       })
   )
 
@@ -154,15 +165,15 @@ const pastQueue: Way = (server, checked, call) =>
 const calling = (server: Server, operation: string, way: Way): Client["call"] => (tag, payload, timeoutMillis) => {
   const { definition } = server
   const run = Effect.flatMap(
-    Effect.fromResult(check(definition, ["call"], operation, tag, payload)),
+    Effect.fromResult(check(server, ["call"], operation, tag, payload)),
     (checked) =>
       Effect.flatMap(
         Clients.withCall(server, (call) => way(server, checked, call)),
-        (bytes) => Answers.decode(definition, checked.message, bytes)
+        (bytes) => Answers.decode(server, checked.message, bytes)
       )
   )
   const call = traced(run, "DgenServer.call", () => ({ attributes: { server: definition.name, tag } }))
-  return unlessEnded(server, unlessGone(server, Clients.withTimeout(call, definition.name, tag, timeoutMillis)))
+  return unlessEnded(server, unlessGone(server, Clients.withTimeout(call, server, tag, timeoutMillis)))
 }
 
 /** Handles a message that is no call at once. */
@@ -170,7 +181,7 @@ const telling = (server: Server, kinds: ReadonlyArray<Kind>, operation: string) 
   unlessEnded(
     server,
     Effect.flatMap(
-      Effect.fromResult(check(server.definition, kinds, operation, tag, payload)),
+      Effect.fromResult(check(server, kinds, operation, tag, payload)),
       (checked) =>
         Effect.flatMap(
           direct(server, checked, undefined),
@@ -179,16 +190,8 @@ const telling = (server: Server, kinds: ReadonlyArray<Kind>, operation: string) 
     )
   )
 
-/** Waits for what an ended handle still runs, unless that is what asks: an action may stop its own server. */
-const ended = (server: Server, consumer: Fiber.Fiber<void> | undefined): Effect.Effect<void> =>
-  Effect.withFiber((fiber) =>
-    fiber.getRef(RunsIn) === server
-      ? Effect.void
-      : Effect.andThen(consumer === undefined ? Effect.void : Fiber.await(consumer), server.inFlight.idle)
-  )
-
-/** The handle of a server, with the fiber of its consumer. */
-export const make = (server: Server, consumer: Fiber.Fiber<void> | undefined): Running => {
+/** The handle of a server. */
+export const make = (server: Server): Running => {
   const { consume, consumeK } = server.options
   return {
     ...Clients.make(server, calling(server, "call", consume && consumeK === 1 ? inline : throughQueue)),
@@ -196,11 +199,7 @@ export const make = (server: Server, consumer: Fiber.Fiber<void> | undefined): R
     priorityCall: calling(server, "priorityCall", pastQueue),
     priorityCast: telling(server, ["cast"], "priorityCast"),
     info: telling(server, ["info"], "info"),
-    stop: (reason) =>
-      Effect.andThen(
-        Effect.sync(() => stop(server, reason === undefined ? "stop was called" : show(reason))),
-        ended(server, consumer)
-      ),
-    kill: () => Effect.andThen(kill(server), ended(server, consumer))
+    stop: (reason) => close(server, reason === undefined ? "stop was called" : show(reason)),
+    kill: () => Effect.andThen(kill(server), close(server, "the server was killed"))
   }
 }

@@ -10,7 +10,8 @@
  * 2. An inline call that conflicts, or crashes, is queued: it is never answered and queued. A crash is its first attempt.
  * 3. A priority message that crashes is lost, and its sender is told so. One that asks for the lock while it is held
  *    writes nothing (rule R21).
- * 4. A call whose handler answers later, or asks for the lock, waits as if it had been queued: anybody may answer it.
+ * 4. A call whose handler answers later, or asks for the lock, waits as if it had been queued: anybody may answer it. The
+ *    lock keeps the message of an inline call, and whoever finds it put back handles it anew (`locked.ts`).
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -20,9 +21,12 @@ import type { BackendError } from "../../../BackendError.ts"
 import type { StateError } from "../../../StateCodec.ts"
 import { Transaction } from "../../../Transaction.ts"
 import { show } from "../../data/show.ts"
+import { messageOfThrown, textOfCause } from "../../data/thrown.ts"
 import * as Envelopes from "../../queue/envelope.ts"
 import * as Queue from "../../queue/queue.ts"
+import { logError } from "../../transactions/logging.ts"
 import { transact } from "../../transactions/loop.ts"
+import type { TransactionState } from "../../transactions/state.ts"
 import { HandlerCrashed, Locked, LockFenced, ServerKilled, ServerStopped } from "../definition/errors.ts"
 import { runActions } from "../handling/actions.ts"
 import { answerOf, Crash, handle, type Handled, type Incoming } from "../handling/handlers.ts"
@@ -40,11 +44,12 @@ import {
   stopUnreadable,
   Unreadable
 } from "../handling/server.ts"
+import { identityOf } from "../kept/layout.ts"
 import { afterDeath, buryDirect, isOfMessage } from "../mending/failures.ts"
 import * as Answers from "../sending/answerCodec.ts"
 import { inlineAnswer, markWaiting, openInline } from "../sending/answering.ts"
 import { exists, forget } from "../sending/client.ts"
-import { runsFor } from "../sending/messages.ts"
+import { runsFor, sentNow } from "../sending/messages.ts"
 import { acquire, type Acquired, runLocked } from "./locked.ts"
 
 /** A message without the id that its transaction gives it; `data` is its payload as plain data. */
@@ -82,11 +87,11 @@ const body = Effect.fnUntraced(function*(
     state.get(server.keys.head),
     inline ? Queue.peek(state, server.keys, 1) : Effect.succeed([])
   ], { concurrency: "unbounded" })
-  if (bytes === undefined && !server.isHosted) return yield* new ServerKilled({ server: server.definition.name })
+  if (bytes === undefined && !server.isHosted) return yield* new ServerKilled(identityOf(server))
   if (waiting.length > 0) return undefined
   const { tag } = direct.message
-  const wrong = (error: StateError) => new Crash(tag, Cause.die(error), logs, undefined)
-  const runner = yield* PureRunner.make(server.definition.name, state, logs)
+  const wrong = (error: StateError) => new Crash([tag], Cause.die(error), logs, undefined)
+  const runner = yield* PureRunner.make(server, state, logs)
   const loaded = bytes === undefined
     ? yield* newborn(server, runner)
     : yield* Effect.mapError(load(server, bytes), (error) => new Unreadable(error))
@@ -96,8 +101,9 @@ const body = Effect.fnUntraced(function*(
   openInline(state, direct.caller)
   const input: Incoming = { ...direct, id: Buffer.from(state.operationId.subarray(0, 20)).toString("hex") }
   const handled = yield* handle(server, runner, logs, input, loaded.state, undefined)
-  if (handled.locks && isLocked) return yield* new Locked({ server: server.definition.name, tag })
-  const lock = handled.locks ? acquire(server, state, input, undefined) : undefined
+  if (handled.locks && isLocked) return yield* new Locked({ ...identityOf(server), tag })
+  const kept = handled.locks && inline ? { message: yield* envelopeOf(direct, state), attempts: 0 } : undefined
+  const lock = handled.locks ? acquire(server, state, input, kept) : undefined
   const answer = answerOf(input.message, handled) ?? inlineAnswer(state)
   const isWaiting = answer === undefined && input.caller !== undefined
   const isNeeded = lock !== undefined || isWaiting
@@ -116,6 +122,14 @@ const body = Effect.fnUntraced(function*(
     caller: input.caller
   }
 })
+
+/** The message of an inline call, as if it had been queued. */
+const envelopeOf = ({ caller, data, message }: Direct, state: TransactionState): Effect.Effect<Uint8Array> =>
+  Effect.map(
+    sentNow,
+    ({ trace }) =>
+      Envelopes.encode({ tag: message.tag, payload: data, caller, trace, millis: Math.floor(state.timeMillis) })
+  )
 
 /** What comes after the commit: the answer, the actions, the lock. */
 const after = (
@@ -150,7 +164,7 @@ const locked = (
     Effect.catchTag(runLocked(server, acquired), "Unreadable", (error) => failed(server, error)),
     (ended): Effect.Effect<void, Failure> => {
       const { message } = acquired.input
-      const named = { server: server.definition.name, tag: message.tag }
+      const named = { ...identityOf(server), tag: message.tag }
       switch (ended._tag) {
         case "Answered":
           if (ended.crashed !== undefined && message.kind !== "call") {
@@ -162,8 +176,13 @@ const locked = (
               : { _tag: "Handled", answer: ended.answer }
           )
           return Effect.void
+        case "Crashed":
+          progress({ _tag: "Waits" })
+          return Effect.void
         case "Fenced":
-          return Effect.fail(new LockFenced({ ...named, requeued: false }))
+          if (!ended.requeued) return Effect.fail(new LockFenced({ ...named, requeued: false }))
+          progress({ _tag: "Waits" })
+          return Effect.void
         case "Killed":
           return Effect.fail(new ServerKilled(named))
         case "Interrupted":
@@ -179,10 +198,9 @@ const failed = (
 ): Effect.Effect<never, Failure> => {
   if (error._tag === "ServerKilled") gone(server)
   if (error._tag !== "Unreadable") return Effect.fail(error)
-  const { name } = server.definition
   return Effect.andThen(
     stopUnreadable(server, error),
-    new ServerStopped({ server: name, reason: error.error.message })
+    new ServerStopped({ ...identityOf(server), reason: messageOfThrown(error.error) })
   )
 }
 
@@ -193,7 +211,7 @@ const ended = (server: Server): Effect.Effect<never, Failure> =>
 /** What the store refuses of a message is its crash. */
 const crashOf = (direct: Direct, held: Held) => (error: BackendError | Crash | Unreadable | ServerKilled | Locked) =>
   error._tag === "BackendError" && isOfMessage(error)
-    ? new Crash(direct.message.tag, Cause.die(error), held.logs, undefined)
+    ? new Crash([direct.message.tag], Cause.die(error), held.logs, undefined)
     : error
 
 /** What a call conflicted with may have been the end of the server: then there is no queue to go to. */
@@ -201,7 +219,7 @@ const unlessKilled = (server: Server): Effect.Effect<Progress, Failure> =>
   Effect.flatMap(
     Effect.orElseSucceed(exists(server), () => true),
     (still): Effect.Effect<Progress, Failure> =>
-      still ? Effect.succeed(TO_QUEUE) : failed(server, new ServerKilled({ server: server.definition.name }))
+      still ? Effect.succeed(TO_QUEUE) : failed(server, new ServerKilled(identityOf(server)))
   )
 
 /** Runs a call inline, or says that it has to be queued (2). */
@@ -252,8 +270,7 @@ const crashedInline = (
 ): Effect.Effect<void, BackendError> => {
   error.logs.release()
   record(server, server.metrics.outcome("crash"), 1)
-  const told = (what: string) =>
-    Effect.logError(`${server.definition.name}: handling "${error.messageTag}" inline crashed, ${what}`, error.cause)
+  const told = (what: string) => logError(`${server.name}: ${error.what} inline crashed, ${what}`, error.cause)
   if (server.options.deadLetterThreshold > 1) {
     return Effect.andThen(told("it is queued"), Effect.sync(() => progress({ _tag: "Queue", attempts: 1 })))
   }
@@ -269,7 +286,7 @@ const crashedInline = (
         server: server.definition.name
       }),
       attempts: 1,
-      cause: Cause.pretty(error.cause)
+      cause: textOfCause(error.cause)
     }))
   return Effect.flatMap(Effect.andThen(told("it dies"), buried), (died) => {
     progress({ _tag: "Handled", answer: Answers.deadLettered(died.attempts, died.cause) })
@@ -289,18 +306,17 @@ export const runPriority = (
     Effect.catch(
       Effect.mapError(run, crashOf(direct, held)),
       (error): Effect.Effect<never, Failure> =>
-        error._tag === "Crash" ? crashedPriority(server, error) : failed(server, error)
+        error._tag === "Crash" ? crashedPriority(server, direct, error) : failed(server, error)
     ),
     (ran) => ran === undefined ? Effect.void : after(server, ran, progress)
   )
 }
 
-const crashedPriority = (server: Server, crash: Crash): Effect.Effect<never, HandlerCrashed> => {
+const crashedPriority = (server: Server, direct: Direct, crash: Crash): Effect.Effect<never, HandlerCrashed> => {
   crash.logs.release()
   record(server, server.metrics.outcome("crash"), 1)
-  const named = { server: server.definition.name, tag: crash.messageTag }
   return Effect.andThen(
-    Effect.logError(`${named.server}: handling "${named.tag}" crashed, it is lost`, crash.cause),
-    new HandlerCrashed({ ...named, cause: Cause.pretty(crash.cause) })
+    logError(`${server.name}: ${crash.what} crashed, it is lost`, crash.cause),
+    new HandlerCrashed({ ...identityOf(server), tag: direct.message.tag, cause: textOfCause(crash.cause) })
   )
 }

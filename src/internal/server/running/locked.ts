@@ -2,17 +2,19 @@
  * The locked section: what runs between the commit that took the lock and the
  * one that gives it back, outside of any transaction.
  *
- * Owner: the fiber that committed the lock, in the server's scope. Only the locked handler itself can be interrupted.
+ * Owner: the fiber that committed the lock. The handler runs in a fiber of its own (`handling/outside.ts`).
  *
  * 1. State, answer, and the end of the lock commit together, and only while the head still has the lock's token: a lock
- *    that was broken meanwhile fences off its holder (rule R18).
- * 2. The message is kept under the token until it is handled. Whoever finds its lock broken puts it back with one more
- *    attempt; a scope that closes puts it back with no attempt counted (rule R19). A message that came past the queue is
- *    not kept: its caller is told.
+ *    that was broken meanwhile fences off its holder (rule R18). Who broke it has put the message back (rule R19); the
+ *    holder's handler is interrupted, and nobody waits for it.
+ * 2. The message is kept under the token until it is done, whether it came through the queue or is a call that ran inline.
+ *    A scope that closes puts it back with no attempt counted. A message that came past the queue is not kept: its sender
+ *    is told.
  * 3. What others changed while the lock was held is not lost: the handler's changes are laid over it entry by entry, and
  *    where both changed one entry the handler runs again on the fresh state, the lock renewed, at most
- *    `RUNS_LIMIT` times; then it counts as fenced (rule R20).
- * 4. A handler that dies ends the lock and is not run again.
+ *    `RERUNS_LIMIT` times; then it counts as fenced (rule R20).
+ * 4. A handler that dies ends the lock. With a `deadLetterThreshold` its message is put back in the same commit, with one
+ *    attempt more, or becomes a dead letter; without one it is not run again, and its caller is told.
  * 5. A state that cannot be read is the fault of no message: the lock ends as if the scope had closed, and the handle
  *    stops (rule R16).
  */
@@ -28,11 +30,13 @@ import type { StateError } from "../../../StateCodec.ts"
 import { Transaction } from "../../../Transaction.ts"
 import { equalsBytes } from "../../../Tuple.ts"
 import { show } from "../../data/show.ts"
+import { textOfCause } from "../../data/thrown.ts"
 import { withId } from "../../queue/envelope.ts"
+import { logError, logWarning } from "../../transactions/logging.ts"
 import { transact } from "../../transactions/loop.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { traced } from "../../transactions/tracing.ts"
-import { signalKey } from "../../transactions/watching.ts"
+import { awaitWatch, signalKey, watchKey } from "../../transactions/watching.ts"
 import type { LockedOutcome, Message, Settled } from "../definition/model.ts"
 import { runActions } from "../handling/actions.ts"
 import {
@@ -47,11 +51,11 @@ import {
   settle
 } from "../handling/handlers.ts"
 import { record } from "../handling/metrics.ts"
+import { runOutside } from "../handling/outside.ts"
 import { type Held, HeldLogs, holdLogs, PureRunner } from "../handling/purity.ts"
 import {
   gone,
   type HeadChange,
-  isEnded,
   type Loaded,
   loadState,
   save,
@@ -61,6 +65,7 @@ import {
   Unreadable
 } from "../handling/server.ts"
 import type { Head, Lock } from "../kept/head.ts"
+import * as Heads from "../kept/head.ts"
 import { giveWork } from "../kept/indexes.ts"
 import { headOf, writeHead } from "../kept/state.ts"
 import { afterDeath, isOfMessage } from "../mending/failures.ts"
@@ -69,8 +74,8 @@ import * as Answers from "../sending/answerCodec.ts"
 import { answerCaller } from "../sending/answering.ts"
 import { runsFor } from "../sending/messages.ts"
 
-/** How often a handler runs for one lock, when others keep changing what it changes. */
-const RUNS_LIMIT = 5
+/** How often a handler runs again for one lock, when others keep changing what it changes. */
+const RERUNS_LIMIT = 5
 
 /** A lock that this process has just acquired. */
 export interface Acquired {
@@ -85,7 +90,11 @@ export interface Acquired {
 export type Ended =
   /** The message was handled; `crashed` says how its locked handler died, if it did. */
   | { readonly _tag: "Answered"; readonly answer: Uint8Array | undefined; readonly crashed: string | undefined }
+  /** Its message is put back, or a dead letter; `requeued` is false where it came past the queue. */
   | { readonly _tag: "Fenced"; readonly requeued: boolean }
+  /** The locked handler died, and its message is put back, or a dead letter (4). */
+  | { readonly _tag: "Crashed"; readonly cause: Cause.Cause<unknown> }
+  /** The handle ended; a message that is kept is put back. */
   | { readonly _tag: "Interrupted" }
   | { readonly _tag: "Killed" }
 
@@ -124,13 +133,13 @@ export const runLocked = (server: Server, acquired: Acquired): Effect.Effect<End
 
 const sectionOf = Effect.fnUntraced(function*(server: Server, acquired: Acquired) {
   let { state, version } = acquired
-  for (let runs = 1;; runs++) {
-    const exit = yield* Effect.exit(Effect.interruptible(runHandler(server, acquired, state)))
+  for (let reruns = 0;; reruns++) {
+    const exit = yield* runHandler(server, acquired, state)
     const finished = yield* finish(server, acquired, {
       exit,
       state,
       version,
-      isLast: runs >= RUNS_LIMIT,
+      isLast: reruns >= RERUNS_LIMIT,
       held: { logs: HeldLogs.none }
     })
     if (finished._tag === "Again") {
@@ -142,6 +151,7 @@ const sectionOf = Effect.fnUntraced(function*(server: Server, acquired: Acquired
     if (unreadable !== undefined) yield* stopUnreadable(server, unreadable)
     if (ended._tag === "Killed") gone(server)
     if (ended._tag === "Fenced") yield* logFenced(server, acquired, ended.requeued)
+    if (ended._tag === "Crashed") record(server, server.metrics.outcome("crash"), 1)
     if (died !== undefined) yield* afterDeath(server, died)
     if (handled !== undefined) {
       record(server, server.metrics.outcome(handled.crashed === undefined ? handled.outcome : "crash"), 1)
@@ -154,23 +164,58 @@ const sectionOf = Effect.fnUntraced(function*(server: Server, acquired: Acquired
 })
 
 const logFenced = (server: Server, acquired: Acquired, requeued: boolean) =>
-  Effect.logWarning(
-    `${server.definition.name}: the lock of "${acquired.input.message.tag}" was broken, its outcome is not written ` +
-      (requeued ? "and its message is queued again" : "and its caller is told")
+  logWarning(
+    `${server.name}: the lock of "${acquired.input.message.tag}" was broken, the handler's outcome is not written ` +
+      (requeued ? "and its message has been put back" : "and its caller is told")
   )
 
-/** Runs the handler; the end of the handle interrupts it. */
+/**
+ * Runs the handler: to its end, to the end of the grace period, or until its lock is broken. What had to end has been
+ * interrupted, as far as anybody will know.
+ */
 const runHandler = (
   server: Server,
-  { input, lock }: Acquired,
+  acquired: Acquired,
   state: unknown
-): Effect.Effect<LockedOutcome, unknown> => {
+): Effect.Effect<Exit.Exit<LockedOutcome, unknown>> => {
+  const { input, lock } = acquired
   const handler = server.effects.locked.get(input.message.tag)!
   const run = Effect.suspend(() => {
     const result = handler(input.payload, state, { ...contextOf(server, input), kind: lock.kind })
     return (Effect.isEffect(result) ? result : Effect.succeed(result)) as Effect.Effect<LockedOutcome, unknown>
   })
-  return Effect.raceFirst(run, Effect.andThen(Deferred.await(server.ended), Effect.interrupt))
+  const bounds = { holdsQueue: true, until: untilBroken(server, lock) }
+  return Effect.map(runOutside(server, run, bounds), ({ cut, exit }) => {
+    const isOwn = exit !== undefined && !(Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause))
+    if (isOwn) return exit
+    return cut === undefined ? Exit.die(new Error("the locked handler interrupted itself")) : Exit.interrupt()
+  })
+}
+
+/** Ends when a lock is held no more. */
+const untilBroken = (server: Server, { token }: Lock): Effect.Effect<void> => {
+  const look = transact(
+    server.tenant,
+    Effect.flatMap(Transaction, (state) =>
+      Effect.map(state.get(server.keys.head), (bytes) => {
+        const head = bytes === undefined ? undefined : Result.getOrUndefined(Heads.decode(bytes))
+        const isHeld = head?.lock !== undefined && equalsBytes(head.lock.token, token)
+        return isHeld ? watchKey(state, server.keys.head) : undefined
+      }))
+  )
+  const wait = Effect.uninterruptibleMask((restore) =>
+    Effect.flatMap(
+      look,
+      (watch) =>
+        watch === undefined
+          ? Effect.succeed(true)
+          : Effect.as(Effect.ensuring(restore(awaitWatch(server.tenant, watch)), Effect.sync(watch.cancel)), false)
+    )
+  )
+  return Effect.asVoid(Effect.repeat(
+    Effect.catch(wait, () => Effect.as(Effect.sleep(LOOK_AGAIN_MILLIS), false)),
+    { until: (isBroken) => isBroken }
+  ))
 }
 
 interface Run {
@@ -187,13 +232,14 @@ const finish = (server: Server, acquired: Acquired, run: Run): Effect.Effect<Fin
   // a store that is away holds up the end, and does not take it away: nobody else can end a lock without a time limit
   const attempt = (exit: Run["exit"]) =>
     Effect.retry(transact(server.tenant, finishBody(server, acquired, { ...run, exit })), {
-      while: (error) => error._tag === "BackendError" && isAway(error) && !isEnded(server),
+      while: (error) => error._tag === "BackendError" && isAway(error) && !Deferred.isDoneUnsafe(server.expired),
       schedule: Schedule.spaced(LOOK_AGAIN_MILLIS)
     })
   const crashed = (cause: Cause.Cause<unknown>) =>
     Effect.andThen(
-      Effect.logError(
-        `${server.definition.name}: the locked handler of "${acquired.input.message.tag}" crashed`,
+      logError(
+        `${server.name}: the locked handler of "${acquired.input.message.tag}" crashed, ` +
+          fateOf(server, acquired.lock),
         cause
       ),
       Effect.catchIf(
@@ -203,7 +249,7 @@ const finish = (server: Server, acquired: Acquired, run: Run): Effect.Effect<Fin
       )
     )
   if (Exit.isFailure(run.exit)) {
-    const crash = crashOf(server, acquired.input.message, run.exit.cause)
+    const crash = crashOf(acquired.input.message, run.exit.cause)
     if (crash !== undefined) return crashed(crash)
   }
   return Effect.catchDefect(
@@ -231,15 +277,21 @@ const isTooMuch = (error: BackendError): boolean => isOfMessage(error) || error.
 const isAway = (error: BackendError): boolean =>
   !error.isMaybeCommitted && !isTooMuch(error) && error.reason._tag !== "Closed"
 
-/** What a handler died of; it died of nothing when it failed with its call's error, or when the end of the handle ended it. */
-const crashOf = (
-  server: Server,
-  message: Message,
-  cause: Cause.Cause<unknown>
-): Cause.Cause<unknown> | undefined => {
+/** What a handler died of; it died of nothing when it failed with its call's error, or had to end. */
+const crashOf = (message: Message, cause: Cause.Cause<unknown>): Cause.Cause<unknown> | undefined => {
   if (Cause.hasFails(cause)) return message.kind === "call" ? undefined : Cause.die(Cause.squash(cause))
-  if (!Cause.hasInterruptsOnly(cause)) return cause
-  return isEnded(server) ? undefined : Cause.die(new Error("the locked handler interrupted itself"))
+  return Cause.hasInterruptsOnly(cause) ? undefined : cause
+}
+
+/** Whether the message of a handler that died is tried again, at least as far as its threshold (4). */
+const isTriedAgain = ({ options }: Server, { attempts }: Lock): boolean =>
+  attempts !== undefined && options.deadLetterThreshold < Infinity
+
+/** What becomes of the message of a handler that died, in words. */
+const fateOf = (server: Server, lock: Lock): string => {
+  if (lock.attempts === undefined) return "its message came past the queue and is lost"
+  if (!isTriedAgain(server, lock)) return "its message is lost: without a deadLetterThreshold it is not tried again"
+  return lock.attempts + 1 < server.options.deadLetterThreshold ? "its message is queued again" : "its message dies"
 }
 
 const finishBody = Effect.fnUntraced(function*(
@@ -254,10 +306,12 @@ const finishBody = Effect.fnUntraced(function*(
   const head = yield* Effect.mapError(headOf(bytes), (error) => new Unreadable(error))
   const { token } = acquired.lock
   if (head.lock === undefined || !equalsBytes(head.lock.token, token)) {
-    return yield* fenced(server, state, acquired, head)
+    return { _tag: "Done", ended: { _tag: "Fenced", requeued: acquired.lock.attempts !== undefined } }
   }
-  if (Exit.isFailure(run.exit) && Cause.hasInterruptsOnly(run.exit.cause)) {
-    return yield* letGo(server, state, acquired, head)
+  if (Exit.isFailure(run.exit) && !Cause.hasFails(run.exit.cause)) {
+    const { cause } = run.exit
+    if (Cause.hasInterruptsOnly(cause)) return yield* letGo(server, state, acquired, head)
+    if (isTriedAgain(server, acquired.lock)) return yield* tryAgain(server, state, acquired, head, cause)
   }
   const found = yield* Effect.result(loadState(server, head))
   if (Result.isFailure(found)) {
@@ -277,15 +331,41 @@ const finishBody = Effect.fnUntraced(function*(
 })
 
 /** Ends a lock whose message has to be handled anew, and not by its own fault: no attempt is counted. */
-const letGo = (server: Server, state: TransactionState, { lock }: Acquired, head: Head) => {
+const letGo = (server: Server, state: TransactionState, { lock }: Acquired, head: Head) =>
+  Effect.map(
+    free(server, state, head, lock, lock.attempts, ""),
+    (died) => ({ _tag: "Done", ended: { _tag: "Interrupted" }, died } as const)
+  )
+
+/** Ends the lock of a handler that died: the state stays what it is, the message has one attempt more (4). */
+const tryAgain = (
+  server: Server,
+  state: TransactionState,
+  { lock }: Acquired,
+  head: Head,
+  cause: Cause.Cause<unknown>
+) =>
+  Effect.map(
+    free(server, state, head, lock, lock.attempts! + 1, textOfCause(cause), server.options.deadLetterThreshold),
+    (died) => ({ _tag: "Done", ended: { _tag: "Crashed", cause }, died } as const)
+  )
+
+/** Writes the head without the lock, and puts its message back. */
+const free = (
+  server: Server,
+  state: TransactionState,
+  head: Head,
+  { token }: Lock,
+  attempts: number | undefined,
+  cause: string,
+  threshold = Infinity
+): Effect.Effect<Died | undefined> => {
   signalKey(server.tenant, state, server.keys.head)
   server.keys.ring(state)
   writeHead(state, server.keys, { ...head, lock: undefined })
-  const { attempts, token } = lock
-  return Effect.map(
-    attempts === undefined ? Effect.undefined : requeue(state, server.keys, token, attempts, Infinity),
-    (died) => ({ _tag: "Done", ended: { _tag: "Interrupted" }, died } as const)
-  )
+  return attempts === undefined
+    ? Effect.undefined
+    : requeue(state, server.keys, token, { attempts, threshold, cause })
 }
 
 /** Writes the state, and the head without the lock; wakes those of this process who wait. */
@@ -306,17 +386,17 @@ const outcomeOf = Effect.fnUntraced(function*(
   if (Exit.isFailure(run.exit)) {
     const failure = run.exit.cause.reasons.find((reason) => reason._tag === "Fail")
     return failure === undefined
-      ? { ...nothing(loaded.state), crashed: Cause.pretty(run.exit.cause) }
+      ? { ...nothing(loaded.state), crashed: textOfCause(run.exit.cause) }
       : { ...nothing(loaded.state), answer: Exit.fail(failure.error) }
   }
   const outcome = run.exit.value
   const logs = run.held.logs = yield* holdLogs
   const problem = problemOfLocked(server, input.message, outcome)
   if (problem !== undefined) {
-    return yield* Effect.fail(new Crash(input.message.tag, Cause.die(new TypeError(problem)), logs, undefined))
+    return yield* Effect.fail(new Crash([input.message.tag], Cause.die(new TypeError(problem)), logs, undefined))
   }
   if (outcome._tag === "Update") {
-    const runner = yield* PureRunner.make(server.definition.name, state, logs)
+    const runner = yield* PureRunner.make(server, state, logs)
     runsFor(state, server.definition, server.tuid)
     state.onCommit.push(() => logs.release())
     const callback = Effect.suspend(() => {
@@ -348,30 +428,6 @@ const answer = Effect.fnUntraced(
   }
 )
 
-/** The lock was broken: the message is put back by whoever comes first (2). */
-const fenced = Effect.fnUntraced(function*(
-  server: Server,
-  state: TransactionState,
-  { lock }: Acquired,
-  head: Head
-): Effect.fn.Return<Finished, never, Transaction> {
-  const ended = { _tag: "Fenced", requeued: lock.attempts !== undefined } as const
-  const kept = head.fenced.find((entry) => equalsBytes(entry.token, lock.token))
-  if (kept === undefined) return { _tag: "Done", ended }
-  return { _tag: "Done", ended, died: yield* requeueFenced(server, state, head, kept) }
-})
-
-/** Puts the message of a broken lock back with one more attempt, or among the dead letters. */
-export const requeueFenced = (
-  server: Server,
-  state: TransactionState,
-  head: Head,
-  kept: Head["fenced"][number]
-): Effect.Effect<Died | undefined> => {
-  writeHead(state, server.keys, { ...head, fenced: head.fenced.filter((entry) => entry !== kept) })
-  return requeue(state, server.keys, kept.token, kept.attempts + 1, server.options.deadLetterThreshold)
-}
-
 /** The handler ran as often as it may: it counts as fenced (3). */
 const giveUp = Effect.fnUntraced(function*(
   server: Server,
@@ -386,6 +442,10 @@ const giveUp = Effect.fnUntraced(function*(
   return {
     _tag: "Done",
     ended,
-    died: yield* requeue(state, server.keys, lock.token, lock.attempts + 1, deadLetterThreshold)
+    died: yield* requeue(state, server.keys, lock.token, {
+      attempts: lock.attempts + 1,
+      threshold: deadLetterThreshold,
+      cause: `others changed what its locked handler changes, ${RERUNS_LIMIT + 1} times in a row`
+    })
   }
 })

@@ -13,16 +13,19 @@ import { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
 import * as Counters from "../../data/counters.ts"
 import * as Keys from "../../data/keys.ts"
+import { logWarning } from "../../transactions/logging.ts"
 import { transact } from "../../transactions/loop.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { DefinitionMismatch } from "../definition/errors.ts"
 import type { Behaviour, Effects, Options } from "../definition/model.ts"
 import { holdLogs, PureRunner } from "../handling/purity.ts"
-import { make, RunsIn, stop } from "../handling/server.ts"
+import { make, type Server } from "../handling/server.ts"
 import { first, type Head } from "../kept/head.ts"
 import { ServerKeys, textOfTuid } from "../kept/layout.ts"
 import { headOf, named, readState, writeHead, writeName } from "../kept/state.ts"
 import * as Clients from "../sending/client.ts"
+import { runningIn, type Within } from "../sending/within.ts"
+import { close } from "./closing.ts"
 import { consume } from "./consumer.ts"
 import * as Handles from "./handle.ts"
 
@@ -34,7 +37,7 @@ const initialise = Effect.fnUntraced(function*(behaviour: Behaviour, options: Op
   const { definition } = behaviour
   const state = yield* Transaction
   const logs = yield* holdLogs
-  const runner = yield* PureRunner.make(definition.name, state, logs)
+  const runner = yield* PureRunner.make({ definition, keys: options }, state, logs)
   const init = runner.run("init", Effect.suspend(() => behaviour.init({ tuid: options.tuid })))
   const initial = yield* Effect.tapCause(init, () => Effect.sync(() => logs.release()))
   const tuid = initial.tuid ?? options.tuid
@@ -91,6 +94,23 @@ export const register = (
   return Effect.void
 }
 
+/** Whether a lock of a holder that died would be held for ever. */
+const isForever = ({ definition, options }: Server): boolean =>
+  options.lockTimeoutMillis === Infinity && [...definition.messages.values()].some((message) => message.locks)
+
+/** Runs the consumer until the handle ends, which waits for it. */
+const runConsumer = (server: Server): Effect.Effect<unknown> =>
+  Effect.suspend(() => {
+    server.inFlight.enter()
+    const within: Within = { place: server, holdsQueue: true, isOver: false }
+    return Effect.forkDetach(
+      Effect.ensuring(
+        runningIn(within, consume(server)),
+        Effect.sync(() => server.inFlight.leave())
+      )
+    )
+  })
+
 /** Starts a server. */
 export const start = Effect.fnUntraced(function*(behaviour: Behaviour, effects: Effects, options: Options) {
   const tenant = yield* Tenant
@@ -98,7 +118,7 @@ export const start = Effect.fnUntraced(function*(behaviour: Behaviour, effects: 
   yield* Clients.keysOf(definition, tenant, options.tuid)
   yield* register(behaviour, options.tuid, tenant)
   const tuid: Tuple.Tuple = yield* named(
-    definition.name,
+    { definition, keys: options },
     transact(tenant, initialise(behaviour, options, tenant))
   )
   const keys = new ServerKeys(tenant.prefix, tuid, definition)
@@ -106,11 +126,13 @@ export const start = Effect.fnUntraced(function*(behaviour: Behaviour, effects: 
   const scope = yield* Scope.fork(parent)
   const context = yield* Effect.context<never>()
   const server = make({ definition, behaviour, effects, options, tenant, tuid, keys, context, isHosted: false })
-  yield* Scope.addFinalizer(scope, server.inFlight.idle)
-  const consumer = options.consume
-    ? yield* Effect.forkIn(Effect.provideService(consume(server), RunsIn, server), scope)
-    : undefined
-  // the last one is the first to run: what runs in the scope takes nothing more
-  yield* Scope.addFinalizer(scope, Effect.sync(() => stop(server, "the server's scope closed")))
-  return Handles.make(server, consumer)
+  yield* Scope.addFinalizer(scope, close(server, "the server's scope closed"))
+  if (isForever(server)) {
+    yield* logWarning(
+      `${server.name}: has messages that lock, and no lockTimeout: if a process dies under the lock, the queue stands ` +
+        "still until an operator breaks it. Set lockTimeout"
+    )
+  }
+  if (options.consume) yield* runConsumer(server)
+  return Handles.make(server)
 })

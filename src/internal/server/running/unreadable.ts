@@ -40,7 +40,7 @@ export const read = (
 ): Result.Result<Incoming, Unread> =>
   Result.isSuccess(envelope)
     ? incoming(server, envelope.success, item.attempts + 1, envelope.success.id ?? stampText(item.stamp))
-    : Result.fail({ tag: "message", problem: envelope.failure, isForeign: Envelopes.isNewer(item.message) })
+    : Result.fail({ tag: undefined, problem: envelope.failure, isForeign: Envelopes.isNewer(item.message) })
 
 /** Whether a message was sent to another definition. */
 export const isMisdirected = (server: Server, envelope: Result.Result<Envelopes.Envelope, string>): boolean =>

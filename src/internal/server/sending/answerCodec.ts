@@ -6,8 +6,10 @@
 import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
 import { codecOf, packData, packValue, unpackValue } from "../../data/codec.ts"
+import { printable } from "../../data/text.ts"
 import { DeadLettered, DefinitionMismatch, HandlerCrashed, ServerKilled, ServerStopped } from "../definition/errors.ts"
-import type { Answer, Definition, Message } from "../definition/model.ts"
+import type { Answer, Message } from "../definition/model.ts"
+import { type Addressed, identityOf } from "../kept/layout.ts"
 
 const SUCCESS = 0
 const FAILURE = 1
@@ -21,13 +23,14 @@ const MISMATCH = 6
 const ANSWER_LIMIT_BYTES = 5_000_000
 
 /** The bytes of an answer that says a handler crashed. */
-export const crashed = (cause: string): Uint8Array => packValue([CRASHED, cause])
+export const crashed = (cause: string): Uint8Array => packValue([CRASHED, printable(cause)])
 
 /** The bytes of an answer that says the server stopped. */
-export const stopped = (reason: string): Uint8Array => packValue([STOPPED, reason])
+export const stopped = (reason: string): Uint8Array => packValue([STOPPED, printable(reason)])
 
 /** The bytes of an answer that says the message is a dead letter now. */
-export const deadLettered = (attempts: number, cause: string): Uint8Array => packValue([DEAD, cause, attempts])
+export const deadLettered = (attempts: number, cause: string): Uint8Array =>
+  packValue([DEAD, printable(cause), attempts])
 
 /** The bytes of an answer that says the server was killed. */
 export const killed: Uint8Array = packValue([KILLED])
@@ -74,10 +77,9 @@ const encodeWith = (kind: number, what: string, message: Message, value: unknown
 }
 
 /** What a call ends with. */
-export const decode = (definition: Definition, message: Message, bytes: Uint8Array): Answer => {
-  const server = definition.name
+export const decode = (who: Addressed, message: Message, bytes: Uint8Array): Answer => {
   const tag = message.tag
-  const unreadable = (problem: string) => Exit.fail(new HandlerCrashed({ server, tag, cause: problem }))
+  const unreadable = (problem: string) => Exit.fail(new HandlerCrashed({ ...identityOf(who), tag, cause: problem }))
   const data = unpackValue(bytes)
   if (Result.isFailure(data)) return unreadable(`the answer cannot be read: ${data.failure}`)
   if (!Array.isArray(data.success)) return unreadable("the answer cannot be read")
@@ -90,20 +92,20 @@ export const decode = (definition: Definition, message: Message, bytes: Uint8Arr
       return kind === SUCCESS ? Exit.succeed(decoded.success) : Exit.fail(decoded.success)
     }
     case STOPPED:
-      if (typeof value === "string") return Exit.fail(new ServerStopped({ server, reason: value }))
+      if (typeof value === "string") return Exit.fail(new ServerStopped({ ...identityOf(who), reason: value }))
       break
     case DEAD:
       if (typeof value === "string" && typeof attempts === "number") {
-        return Exit.fail(new DeadLettered({ server, tag, attempts, cause: value }))
+        return Exit.fail(new DeadLettered({ ...identityOf(who), tag, attempts, cause: value }))
       }
       break
     case MISMATCH:
       if (typeof value === "string" && typeof attempts === "string") {
-        return Exit.fail(new DefinitionMismatch({ server, stored: value, tuid: attempts }))
+        return Exit.fail(new DefinitionMismatch({ server: who.definition.name, stored: value, tuid: attempts }))
       }
       break
     case KILLED:
-      return Exit.fail(new ServerKilled({ server }))
+      return Exit.fail(new ServerKilled(identityOf(who)))
     case CRASHED:
       if (typeof value === "string") return unreadable(value)
   }

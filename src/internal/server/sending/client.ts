@@ -20,11 +20,12 @@ import { LocalHostsOf } from "../../tenant/hosts.ts"
 import { transact } from "../../transactions/loop.ts"
 import { CallTimeout, InvalidTuid, ServerStopped } from "../definition/errors.ts"
 import type { Client, Definition } from "../definition/model.ts"
-import { problemOfTuid, ServerKeys } from "../kept/layout.ts"
+import { type Addressed, identityOf, problemOfTuid, ServerKeys } from "../kept/layout.ts"
 import { headOf, named } from "../kept/state.ts"
 import * as Answers from "./answerCodec.ts"
 import { markWaiting } from "./answering.ts"
 import { check, type Checked, encodeCasts, push, sentNow, toBytes } from "./messages.ts"
+import { unlessWaitedFor } from "./within.ts"
 
 /** The keys of a server, or what is wrong with its tuid. */
 export const keysOf = (
@@ -41,13 +42,13 @@ export const keysOf = (
 /** Fails at the time limit, whatever the call waits for. */
 export const withTimeout = <A, E>(
   effect: Effect.Effect<A, E>,
-  server: string,
+  who: Addressed,
   tag: string,
   timeoutMillis: number
 ): Effect.Effect<A, E | CallTimeout> =>
   Effect.timeoutOrElse(effect, {
     duration: timeoutMillis,
-    orElse: () => Effect.fail(new CallTimeout({ server, tag, timeoutMillis }))
+    orElse: () => Effect.fail(new CallTimeout({ ...identityOf(who), tag, timeoutMillis }))
   })
 
 /** A server as its clients know it. */
@@ -91,19 +92,20 @@ export const forget = (
 
 /** Waits for the bytes of an answer. */
 export const awaitAnswer = (
-  { definition }: Located,
+  located: Located,
   call: OpenCall
 ): Effect.Effect<Uint8Array, ServerStopped> =>
   Effect.mapError(
     call.answer,
-    () => new ServerStopped({ server: definition.name, reason: "the scope of this process's tenant layer closed" })
+    () => new ServerStopped({ ...identityOf(located), reason: "the scope of this process's tenant layer closed" })
   )
 
 /** Pushes a call and waits for the bytes of its answer. */
 export const queued = Effect.fnUntraced(
   function*(located: Located, checked: Checked, call: OpenCall, attempts: number) {
     const { definition, keys, tenant } = located
-    const item = yield* Effect.fromResult(toBytes(definition, checked, call.caller, yield* sentNow))
+    yield* unlessWaitedFor(definition, checked.message.tag, located)
+    const item = yield* Effect.fromResult(toBytes(located, checked, call.caller, yield* sentNow))
     yield* tenant.pushes.push(item.length, (state) => {
       markWaiting(state, keys, call.caller)
       push(state, keys, [item], attempts)
@@ -120,12 +122,13 @@ export const exists = ({ keys, tenant }: Located): Effect.Effect<boolean, Backen
   )
 
 /** A client of a server whose keys are known. */
-export const make = ({ definition, keys, tenant }: Located, call: Client["call"]): Client => {
+export const make = (located: Located, call: Client["call"]): Client => {
+  const { definition, keys, tenant } = located
   const run = <A, E>(body: Effect.Effect<A, E, Transaction>): Effect.Effect<A, E | BackendError> =>
     transact(tenant, body)
   const send = (operation: string, messages: Parameters<Client["castAll"]>[0]) =>
     Effect.flatMap(sentNow, (sent): Effect.Effect<void, unknown> => {
-      const items = encodeCasts(definition, operation, messages, sent)
+      const items = encodeCasts(located, operation, messages, sent)
       return Result.isFailure(items)
         ? Effect.fail(items.failure)
         : tenant.pushes.push(
@@ -144,9 +147,9 @@ export const make = ({ definition, keys, tenant }: Located, call: Client["call"]
     cast: (tag, payload) => send("cast", [[tag, payload]]),
     castAll: (messages) => send("castAll", messages),
     queueLength: run(Effect.flatMap(Transaction, (state) => Queue.length(state, keys))),
-    locked: named(definition.name, run(isLocked)),
+    locked: named(located, run(isLocked)),
     state: named(
-      definition.name,
+      located,
       run(Effect.map(StateCodec.make(definition.state).read(keys.state), (stored) => stored?.value))
     )
   }
@@ -160,16 +163,16 @@ export const client = Effect.fnUntraced(function*(definition: Definition, tuid: 
   const hosts = definition.hosted ? Context.get(tenant.services, LocalHostsOf) : undefined
   return make(located, (tag, payload, timeoutMillis) => {
     const call = Effect.flatMap(
-      Effect.fromResult(check(definition, ["call"], "call", tag, payload)),
+      Effect.fromResult(check(located, ["call"], "call", tag, payload)),
       (checked) =>
         Effect.flatMap(
           withCall(located, (open) => queued(located, checked, open, 0)),
-          (bytes) => Answers.decode(definition, checked.message, bytes)
+          (bytes) => Answers.decode(located, checked.message, bytes)
         )
     )
     return Effect.suspend(() =>
       hosts?.get(definition.name)?.call(tuid, tag, payload, timeoutMillis) ??
-        withTimeout(call, definition.name, tag, timeoutMillis)
+        withTimeout(call, located, tag, timeoutMillis)
     )
   })
 })

@@ -17,7 +17,7 @@ import { PIECE_BYTES } from "../../tenant/limits.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { InvalidPayload, PayloadTooLarge, UnknownMessage } from "../definition/errors.ts"
 import type { Definition, Kind, Message } from "../definition/model.ts"
-import { ServerKeys } from "../kept/layout.ts"
+import { identityOf, ServerKeys } from "../kept/layout.ts"
 
 /** The longest message: it leaves room in a transaction for the state it changes. */
 export const MESSAGE_LIMIT_BYTES = 50 * VALUE_LIMIT_BYTES
@@ -27,6 +27,12 @@ const TOGETHER_LIMIT_BYTES = 9_000_000
 
 /** What a piece of a queued message is charged beside its bytes: its key three times, and its share of a counter. */
 const KEYS_BYTES = 512
+
+/** Whom a message is sent to. */
+export interface Recipient {
+  readonly definition: Definition
+  readonly keys: ServerKeys
+}
 
 /** A checked message; `data` is its payload as plain data. */
 export interface Checked {
@@ -38,20 +44,20 @@ type Refused = InvalidPayload | UnknownMessage
 
 /** Checks a message against a protocol. */
 export const check = (
-  definition: Definition,
+  who: Recipient,
   kinds: ReadonlyArray<Kind>,
   operation: string,
   tag: string,
   payload: unknown
 ): Result.Result<Checked, Refused> => {
-  const server = definition.name
+  const { definition } = who
   const message = typeof tag === "string" ? definition.messages.get(tag) : undefined
   if (message === undefined || !kinds.includes(message.kind)) {
     const known = [...definition.messages.values()].filter((other) => kinds.includes(other.kind)).map((m) => m.tag)
     const problem = message === undefined ? `there is no such message` : `it is a ${message.kind}`
     return Result.fail(
       new UnknownMessage({
-        server,
+        ...identityOf(who),
         tag: show(tag),
         problem: `${operation} cannot send it: ${problem}. It takes one of: ${known.join(", ")}`
       })
@@ -60,31 +66,33 @@ export const check = (
   if (message.payload === undefined) {
     return payload === undefined
       ? Result.succeed({ message, data: null })
-      : Result.fail(new InvalidPayload({ server, tag, field: "", problem: "this message takes no payload" }))
+      : Result.fail(
+        new InvalidPayload({ ...identityOf(who), tag, field: "", problem: "this message takes no payload" })
+      )
   }
   return Result.match(codecOf(message.payload).encode(payload), {
-    onFailure: ({ field, problem }) => Result.fail(new InvalidPayload({ server, tag, field, problem })),
+    onFailure: ({ field, problem }) => Result.fail(new InvalidPayload({ ...identityOf(who), tag, field, problem })),
     onSuccess: (data) => Result.succeed({ message, data })
   })
 }
 
 /** The bytes of a checked message. */
 export const toBytes = (
-  definition: Definition,
+  who: Recipient,
   checked: Checked,
   caller: Envelopes.Caller | undefined,
   sent: Sent
 ): Result.Result<Uint8Array, PayloadTooLarge | InvalidPayload> => {
-  const named = { server: definition.name, tag: checked.message.tag }
+  const { tag } = checked.message
   const packed = Result.mapError(
-    Envelopes.tryEncode({ tag: checked.message.tag, payload: checked.data, caller, server: definition.name, ...sent }),
-    (problem) => new InvalidPayload({ ...named, ...problem })
+    Envelopes.tryEncode({ tag, payload: checked.data, caller, server: who.definition.name, ...sent }),
+    (problem) => new InvalidPayload({ ...identityOf(who), tag, ...problem })
   )
   return Result.flatMap(
     packed,
     (bytes): Result.Result<Uint8Array, PayloadTooLarge> =>
       bytes.length <= MESSAGE_LIMIT_BYTES ? Result.succeed(bytes) : Result.fail(
-        new PayloadTooLarge({ ...named, bytes: bytes.length, limitBytes: MESSAGE_LIMIT_BYTES })
+        new PayloadTooLarge({ ...identityOf(who), tag, bytes: bytes.length, limitBytes: MESSAGE_LIMIT_BYTES })
       )
   )
 }
@@ -113,7 +121,7 @@ export const sentNow: Effect.Effect<Sent> = Effect.withFiber((fiber) =>
 
 /** Checks and encodes casts, all or none. */
 export const encodeCasts = (
-  definition: Definition,
+  who: Recipient,
   operation: string,
   messages: ReadonlyArray<readonly [tag: string, payload?: unknown]>,
   sent: Sent
@@ -122,7 +130,7 @@ export const encodeCasts = (
   const noMessage = (value: unknown) =>
     Result.fail(
       new UnknownMessage({
-        server: definition.name,
+        ...identityOf(who),
         tag: show(value),
         problem: `${operation} cannot send it: it takes an array of messages, each [tag, payload]`
       })
@@ -132,15 +140,15 @@ export const encodeCasts = (
     if (!Array.isArray(message)) return noMessage(message)
     const [tag, payload] = message
     const bytes = Result.flatMap(
-      check(definition, ["cast"], operation, tag, payload) as Result.Result<Checked, Refused | PayloadTooLarge>,
-      (checked) => toBytes(definition, checked, undefined, sent)
+      check(who, ["cast"], operation, tag, payload) as Result.Result<Checked, Refused | PayloadTooLarge>,
+      (checked) => toBytes(who, checked, undefined, sent)
     )
     if (Result.isFailure(bytes)) return Result.fail(bytes.failure)
     items.push(bytes.success)
   }
   const bytes = items.reduce((sum, item) => sum + item.length + KEYS_BYTES * Math.ceil(item.length / PIECE_BYTES), 0)
   return bytes <= TOGETHER_LIMIT_BYTES ? Result.succeed(items) : Result.fail(
-    new PayloadTooLarge({ server: definition.name, tag: operation, bytes, limitBytes: TOGETHER_LIMIT_BYTES })
+    new PayloadTooLarge({ ...identityOf(who), tag: operation, bytes, limitBytes: TOGETHER_LIMIT_BYTES })
   )
 }
 
@@ -152,14 +160,16 @@ export const castAllTx = (
   messages: ReadonlyArray<readonly [tag: string, payload?: unknown]>
 ): Effect.Effect<void, InvalidPayload | UnknownMessage | PayloadTooLarge, Transaction> =>
   Effect.flatMap(Transaction, (state) =>
-    Effect.flatMap(sentNow, (sent) =>
-      Effect.flatMap(
-        Effect.fromResult(encodeCasts(definition, operation, messages, sent)),
+    Effect.flatMap(sentNow, (sent) => {
+      const keys = new ServerKeys(state.prefix, tuid, definition)
+      return Effect.flatMap(
+        Effect.fromResult(encodeCasts({ definition, keys }, operation, messages, sent)),
         (items) => {
-          push(state, new ServerKeys(state.prefix, tuid, definition), items)
+          push(state, keys, items)
           return Queue.done(state)
         }
-      )))
+      )
+    }))
 
 const SELF = Symbol("effect-dgen/server/self")
 

@@ -1,0 +1,44 @@
+/**
+ * What must not end in silence: background work that fails in a way that nobody foresaw, and hooks of commits that throw,
+ * are logged and counted, and the work goes on.
+ */
+import * as Effect from "effect/Effect"
+import * as Metric from "effect/Metric"
+import { reading } from "../data/show.ts"
+import { logError } from "./logging.ts"
+
+/** Work that fails at once every time must not keep a core busy. */
+const PAUSE_MILLIS = 500
+
+const counter = Metric.counter("effect_dgen_unforeseen", {
+  description: "Background work that ended as nobody foresaw and began again, and hooks of commits that threw",
+  incremental: true
+})
+
+/** Where something unforeseen happened: few words, since they name a series of the metric. */
+export type Where = "answers" | "consumer" | "hook" | "hosts" | "jobs" | "message" | "pushes" | "sweep"
+
+/** Adds to a metric; whatever a registry or its attributes throw is theirs alone. */
+export const count = <A>(metric: Metric.Metric<A, unknown>, value: A): Effect.Effect<void> =>
+  Effect.withFiber((fiber) => Effect.sync(() => reading(() => metric.updateUnsafe(value, fiber.context), undefined)))
+
+/** Logs and counts what nobody foresaw. */
+export const report = (where: Where, text: string, about: unknown): Effect.Effect<void> =>
+  Effect.andThen(count(Metric.withAttributes(counter, { where }), 1), logError(text, about))
+
+/** Runs a loop for ever: it begins again when it fails. Only its own fiber's interruption ends it, which runs no handler. */
+export const keepRunning = <E, R>(
+  where: Where,
+  what: string,
+  loop: Effect.Effect<unknown, E, R>
+): Effect.Effect<never, never, R> =>
+  Effect.forever(
+    Effect.catchCause(
+      Effect.asVoid(loop),
+      (cause) =>
+        Effect.andThen(
+          report(where, `${what} ended unexpectedly, and begins again`, cause),
+          Effect.sleep(PAUSE_MILLIS)
+        )
+    )
+  )
