@@ -17,10 +17,11 @@ import { calls, throughput } from "./calls.ts"
 import { clearing } from "./clearing.ts"
 import { idle } from "./idle.ts"
 import { memory } from "./memory.ts"
+import { processes } from "./processes.ts"
 import { states } from "./state.ts"
 import { folder, options, store, warmUp } from "./support.ts"
 
-const parts = { calls, throughput, backlog, states, memory, idle, clearing }
+const parts = { calls, throughput, backlog, states, memory, processes, idle, clearing }
 
 const program = Effect.gen(function*() {
   yield* warmUp

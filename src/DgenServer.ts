@@ -85,11 +85,80 @@ export type {
 
 /**
  * Who waits for an answer: a handler of a call gets it, and may keep it in the state, to answer later with `replyTo`.
+ * `C` is the call, where the type says which (see `fromOf`); `any` is some call.
  *
  * @since 0.1.0
  * @category models
  */
-export interface From extends Model.From {}
+export type From<C = any> = D.From<C>
+
+/**
+ * The state of a server, by its class.
+ *
+ * **Example** (Types of a definition)
+ *
+ * ```ts import.meta.vitest
+ * import { Schema } from "effect"
+ * import { DgenServer } from "effect-dgen"
+ *
+ * class Counter extends DgenServer.Service<Counter>()("Counter", {
+ *   state: Schema.Struct({ count: Schema.Int }),
+ *   messages: { Add: DgenServer.call({ payload: { by: Schema.Int }, success: Schema.Int }) }
+ * }) {}
+ *
+ * const plus = (
+ *   state: DgenServer.State<typeof Counter>,
+ *   { by }: DgenServer.Payload<typeof Counter, "Add">
+ * ): DgenServer.Success<typeof Counter, "Add"> => state.count + by
+ *
+ * plus({ count: 1 }, { by: 2 })
+ * // => 3
+ * ```
+ *
+ * @since 0.1.0
+ * @category types
+ */
+export type State<C extends D.Typed> = D.TypesOf<C>["state"]
+
+/**
+ * The payload of a message of a server, by its class and the message's tag; `void` where there is none.
+ *
+ * @since 0.1.0
+ * @category types
+ */
+export type Payload<C extends D.Typed, Tag extends keyof D.TypesOf<C>["messages"]> = D.PayloadOf<
+  D.TypesOf<C>["messages"][Tag]
+>
+
+/**
+ * What a call of a server succeeds with, by its class and the call's tag.
+ *
+ * @since 0.1.0
+ * @category types
+ */
+export type Success<C extends D.Typed, Tag extends D.CallTag<D.TypesOf<C>["messages"]>> = D.SuccessOf<
+  D.TypesOf<C>["messages"][Tag]
+>
+
+/**
+ * What a call of a server declares to fail with, by its class and the call's tag; `never` where it declares nothing.
+ *
+ * @since 0.1.0
+ * @category types
+ */
+export type Error<C extends D.Typed, Tag extends D.CallTag<D.TypesOf<C>["messages"]>> = D.ErrorOf<
+  D.TypesOf<C>["messages"][Tag]
+>
+
+/**
+ * The payload of an action of a server, by its class and the action's tag; `void` where there is none.
+ *
+ * @since 0.1.0
+ * @category types
+ */
+export type ActionPayload<C extends D.Typed, Tag extends keyof D.TypesOf<C>["actions"]> = D.PayloadType<
+  D.PayloadSchema<D.TypesOf<C>["actions"][Tag]>
+>
 
 /**
  * The schema of `From`, for states that keep callers.
@@ -111,7 +180,7 @@ export interface From extends Model.From {}
  * const BellLive = Bell.layer(Bell.behaviour({
  *   init: Effect.succeed([]),
  *   handlers: {
- *     Wait: (_, waiting, { from }) => DgenServer.noReply([...waiting, from!]),
+ *     Wait: (_, waiting, { from }) => DgenServer.noReply([...waiting, from]),
  *     Ring: Effect.fnUntraced(function*(_, waiting) {
  *       for (const from of waiting) yield* Bell.replyTo(from, Exit.succeed("it rang"))
  *       return DgenServer.reply(waiting.length, [])
@@ -135,6 +204,45 @@ export interface From extends Model.From {}
  * @category schemas
  */
 export const From: Schema.Codec<From, unknown, never, never> = FromSchema
+
+/**
+ * The schema of callers of one call, for states that keep them: `replyTo` then takes that call's answers alone.
+ *
+ * **Example** (A state whose callers wait for one call)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Exit, Schema } from "effect"
+ * import { DgenServer } from "effect-dgen"
+ *
+ * const Wait = DgenServer.call({ success: Schema.String })
+ *
+ * class Bell extends DgenServer.Service<Bell>()("Bell", {
+ *   state: Schema.Array(DgenServer.fromOf(Wait)),
+ *   messages: { Wait, Ring: DgenServer.call({ success: Schema.Int }) }
+ * }) {}
+ *
+ * const behaviour = Bell.behaviour({
+ *   init: Effect.succeed([]),
+ *   handlers: {
+ *     Wait: (_, waiting, { from }) => DgenServer.noReply([...waiting, from]),
+ *     Ring: Effect.fnUntraced(function*(_, waiting) {
+ *       // with Exit.succeed(1) this does not compile: it is no answer to Wait
+ *       for (const from of waiting) yield* Bell.replyTo(from, Exit.succeed("it rang"))
+ *       return DgenServer.reply(waiting.length, [])
+ *     })
+ *   }
+ * })
+ *
+ * behaviour !== undefined
+ * // => true
+ * ```
+ *
+ * @since 0.1.0
+ * @category schemas
+ */
+export const fromOf = <C extends D.Call<any, any, any, boolean>>(
+  _call: C
+): Schema.Codec<From<C>, unknown, never, never> => FromSchema as any
 
 /**
  * A message that became a dead letter, as its handler sees it: `payload` is decoded, and `undefined` where that is not

@@ -39,8 +39,19 @@ describe("call", () => {
   it("takes a time limit after the payload", () => {
     counter.call("Increment", { by: 1 }, { timeout: "1 minute" })
     counter.call("Value", undefined, { timeout: 100 })
-    // @ts-expect-error Argument of type '{ timeout: string; }' is not assignable to parameter of type 'undefined'
-    counter.call("Value", { timeout: "1 minute" })
+  })
+
+  it("takes a time limit in the payload's place where there is no payload", () => {
+    expect(counter.call("Value", { timeout: "1 minute" })).type.toBe<typeof value>()
+    counter.call("Reset", {})
+    expect<typeof counter.priorityCall>().type.toBe<typeof counter.call>()
+    // @ts-expect-error 'timeuot' does not exist in type
+    counter.call("Value", { timeuot: "1 minute" })
+    // @ts-expect-error 'timeout' does not exist in type '{ readonly by: number; }'
+    counter.call("Increment", { timeout: "1 minute" })
+  })
+
+  it("refuses other options", () => {
     // @ts-expect-error Type '"a while"' is not assignable to type
     counter.call("Value", undefined, { timeout: "a while" })
     // @ts-expect-error 'timeuot' does not exist in type
@@ -65,8 +76,8 @@ describe("call", () => {
     counter.call("Increment", {})
     // @ts-expect-error Expected 2-3 arguments, but got 1
     counter.call("Increment")
-    // @ts-expect-error Argument of type '{}' is not assignable to parameter of type 'undefined'
-    counter.call("Value", {})
+    // @ts-expect-error 'by' does not exist in type 'CallOptions'
+    counter.call("Value", { by: 1 })
   })
 
   it("succeeds and fails with unions for a tag that is not known", () => {

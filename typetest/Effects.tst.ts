@@ -89,15 +89,15 @@ describe("lockedLayer", () => {
       Import: ({ url }, state, context) => {
         expect(url).type.toBe<string>()
         expect(state).type.toBe<State>()
-        expect(context).type.toBe<DgenServer.LockedContext>()
+        expect(context).type.toBeAssignableTo<DgenServer.LockedContext>()
         expect(context.kind).type.toBe<"call" | "cast" | "info">()
-        expect(context.from).type.toBe<DgenServer.From | undefined>()
+        expect(context.from).type.toBeAssignableTo<DgenServer.From>()
         return DgenServer.reply(1, state)
       },
       Sync: Effect.fnUntraced(function*(payload, state, context) {
         expect(payload).type.toBe<string>()
         expect(state).type.toBe<State>()
-        expect(context).type.toBe<DgenServer.LockedContext>()
+        expect(context).type.toBe<DgenServer.LockedContext<undefined>>()
         return yield* Effect.as(mail, DgenServer.noReply(state))
       })
     })

@@ -13,15 +13,17 @@ describe("a handler knows, without annotations", () => {
         Increment: ({ by }, state, context) => {
           expect(by).type.toBe<number>()
           expect(state).type.toBe<State>()
-          expect(context).type.toBe<DgenServer.HandlerContext>()
-          expect(context.from).type.toBe<DgenServer.From | undefined>()
+          expect(context).type.toBeAssignableTo<DgenServer.HandlerContext>()
+          expect(context.from.tag).type.toBe<string>()
+          expect(context.from).type.toBeAssignableTo<DgenServer.From>()
           expect(context.attempt).type.toBe<number>()
           expect(context.id).type.toBe<string>()
           expect(context.tuid).type.toBe<Tuple.Tuple>()
           return DgenServer.reply(by, { count: state.count + by }, [Counter.action("Announce", { total: by })])
         },
-        Tick: (payload, state) => {
+        Tick: (payload, state, { from }) => {
           expect(payload).type.toBe<void>()
+          expect(from).type.toBe<undefined>()
           return DgenServer.noReply(state)
         }
       }
@@ -36,7 +38,8 @@ describe("a handler knows, without annotations", () => {
         Increment: Effect.fnUntraced(function*({ by }, state, context) {
           expect(by).type.toBe<number>()
           expect(state).type.toBe<State>()
-          expect(context).type.toBe<DgenServer.HandlerContext>()
+          expect(context).type.toBeAssignableTo<DgenServer.HandlerContext>()
+          expect(context.from).type.toBeAssignableTo<DgenServer.From>()
           if (by > 1000) return yield* new Overflow({ max: 1000 })
           return DgenServer.reply(by, { count: state.count + by }, [Counter.action("Announce", { total: by })])
         }),
@@ -110,8 +113,12 @@ describe("a handler may not return", () => {
   })
 
   it("a state alone, or nothing", () => {
-    // @ts-expect-error Type '{ readonly count: number; }' is not assignable to type
+    // @ts-expect-error a handler returns an outcome, as DgenServer.noReply(state) makes one, and not the state
     handle({ Add: (_, state) => state })
+    // @ts-expect-error a handler returns an outcome, as DgenServer.noReply(state) makes one, and not the state
+    handle({ Value: (_, state) => ({ ...state, count: 1 }) })
+    // @ts-expect-error a handler returns an outcome, as DgenServer.noReply(state) makes one, and not the state
+    handle({ Add: (_, state) => Effect.succeed(state) })
     // @ts-expect-error Type 'undefined' is not assignable to type
     handle({ Add: () => undefined })
     // @ts-expect-error Type 'void' is not assignable to type
@@ -119,27 +126,27 @@ describe("a handler may not return", () => {
   })
 
   it("a reply in a cast or an info message", () => {
-    // @ts-expect-error Property 'reason' is missing in type 'Reply<
+    // @ts-expect-error Property '"only a call is answered: return noReply"' is missing in type 'Reply<
     handle({ Add: (_, state) => DgenServer.reply(1, state) })
-    // @ts-expect-error 'Reply<
+    // @ts-expect-error only a call is answered: return noReply
     handle({ Add: (_, state) => Effect.succeed(DgenServer.reply(1, state)) })
-    // @ts-expect-error Property 'reason' is missing in type 'Reply<
+    // @ts-expect-error Property '"only a call is answered: return noReply"' is missing in type 'Reply<
     handle({ Tick: (_, state) => DgenServer.reply(undefined, state) })
   })
 
   it("lock where the message does not lock", () => {
-    // @ts-expect-error Type 'Lock<{ readonly count: number; }>' is
+    // @ts-expect-error only a message that is defined with locks: true may lock
     handle({ Value: (_, state) => DgenServer.lock(state) })
-    // @ts-expect-error Type 'Lock<{ readonly count: number; }>' is
+    // @ts-expect-error only a message that is defined with locks: true may lock
     handle({ Value: (_, state) => Effect.succeed(DgenServer.lock(state)) })
-    // @ts-expect-error Type 'Lock<{ readonly count: number; }>' is
+    // @ts-expect-error only a message that is defined with locks: true may lock
     handle({ Add: (_, state) => DgenServer.lock(state) })
-    // @ts-expect-error Type 'Lock<{ readonly count: number; }>' is
+    // @ts-expect-error only a message that is defined with locks: true may lock
     handle({ Tick: (_, state) => DgenServer.lock(state) })
   })
 
   it("update, which is for locked handlers", () => {
-    // @ts-expect-error Type 'Update<
+    // @ts-expect-error only a locked handler may return update
     handle({ Add: () => DgenServer.update((fresh: State) => DgenServer.noReply(fresh)) })
   })
 

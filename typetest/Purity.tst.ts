@@ -39,7 +39,7 @@ describe("a handler of a call", () => {
   })
 
   it("has no server, neither another nor its own", () => {
-    // @ts-expect-error is missing in type 'Other' but required in type 'Transaction'
+    // @ts-expect-error is missing in type 'Other' but required in type 'Transaction<
     handle({ Value: (_, state) => Effect.as(Other, DgenServer.reply(1, state)) })
     // @ts-expect-error a transaction body may require only Transaction: it can run many times
     handle({ Value: (_, state) => Effect.as(Other, DgenServer.reply(1, state)) })
@@ -146,8 +146,12 @@ describe("Tenant.transact", () => {
   })
 
   it("is the only way to run a transaction effect", () => {
-    // @ts-expect-error Type 'Transaction' is not assignable to type 'never'
+    // @ts-expect-error Type 'Transaction<"run it with Tenant.transact, or in a handler">' is not assignable to type 'never'
     void Effect.runPromise(Transaction.get(["key"]))
+    // @ts-expect-error Type 'Transaction<"run it with Tenant.transact, or in a handler">' is not assignable to type 'never'
+    void Effect.runPromise(Counter.castTx("Clear"))
+    // @ts-expect-error Type 'Transaction<"run it with Tenant.transact, or in a handler">' is not assignable to type 'never'
+    void Effect.runPromise(Effect.andThen(Counter.castTx("Add", { by: 1 }), Effect.void))
   })
 })
 

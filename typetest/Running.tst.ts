@@ -268,7 +268,7 @@ describe("replyTo", () => {
     Counter.replyTo(from, Exit.succeed("1"))
     // @ts-expect-error Type 'string' is not assignable to type 'Overflow'
     Counter.replyTo(from, Exit.fail("overflow"))
-    // @ts-expect-error Argument of type '{}' is not assignable to parameter of type 'From'
+    // @ts-expect-error Argument of type '{}' is not assignable to parameter of type 'From<any>'
     Counter.replyTo({}, Exit.succeed(1))
     // @ts-expect-error Argument of type 'number' is not assignable to parameter of type
     Counter.replyTo(from, 1)

@@ -4,7 +4,6 @@
  */
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
-import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
@@ -25,6 +24,7 @@ import {
   tuidOf
 } from "./checks.ts"
 import type { HostOptions, Options, Which } from "./definition/api.ts"
+import type { CallOptions } from "./definition/definition.ts"
 import type { InvalidTuid } from "./definition/errors.ts"
 import type * as Model from "./definition/model.ts"
 import type { Host } from "./hosting/host.ts"
@@ -117,7 +117,8 @@ export const make = (definition: Model.Definition): object => {
       Effect.andThen(checkBehaviour(definition, behaviour), checkOptions(name, started)),
       (checked) =>
         Effect.flatMap(effects, (handlers) =>
-          Effect.map(Runtime.start(behaviour, handlers, checked), (running) => typedRunning(name, running)))
+          Effect.map(Runtime.start(behaviour, handlers, checked), (running) =>
+            typedRunning(definition, running)))
     )
   return Object.assign(Base, {
     behaviour: (input: any) => makeBehaviour(definition, input),
@@ -142,7 +143,7 @@ export const make = (definition: Model.Definition): object => {
       ),
     start,
     client: (which?: Which) =>
-      Effect.map(clientOf(definition, lenientTuidOf(name, which)), (made) => typedClient(name, made)),
+      Effect.map(clientOf(definition, lenientTuidOf(name, which)), (made) => typedClient(definition, made)),
     hostLayer: (behaviour: Model.Behaviour, options?: HostOptions) =>
       Layer.effect(
         Hosting,
@@ -157,7 +158,7 @@ export const make = (definition: Model.Definition): object => {
         (made: Host) =>
           Effect.map(
             hosted(made, lenientTuidOf(name, which)),
-            (client) => ({ ...typedRunning(name, client), kill: client.kill })
+            (client) => ({ ...typedRunning(definition, client), kill: client.kill })
           )
       ),
     list: (options?: unknown) => Effect.flatMap(checkList(name, options), (page) => list(definition, page)),
@@ -195,19 +196,31 @@ const makeBehaviour = (
 }
 
 const timed = (
-  server: string,
+  definition: Model.Definition,
   run: (tag: string, payload: unknown, timeoutMillis: number) => Effect.Effect<unknown, unknown>
 ) =>
-(tag: string, payload?: unknown, options: { readonly timeout?: Duration.Input } = {}) =>
-  Effect.flatMap(checkTimeout(server, options), (millis) => run(tag, payload, millis))
+(tag: string, ...args: ReadonlyArray<unknown>) => {
+  const [payload, options = {}] =
+    definition.messages.get(tag)?.payload !== undefined || args.length !== 1 || !isCallOptions(args[0])
+      ? args
+      : [undefined, args[0]]
+  return Effect.flatMap(checkTimeout(definition.name, options as CallOptions), (millis) => run(tag, payload, millis))
+}
 
-const typedClient = <A extends Model.Client>(server: string, client: A) => ({
+/** A call without a payload may have its options in the payload's place. */
+const isCallOptions = (value: unknown): boolean =>
+  Predicate.isObject(value) && Object.keys(value).every((key) => key === "timeout")
+
+const typedClient = <A extends Model.Client>(definition: Model.Definition, client: A) => ({
   ...client,
-  call: timed(server, client.call)
+  call: timed(definition, client.call)
 })
 
-const typedRunning = <A extends Pick<Model.Running, "call" | "priorityCall">>(server: string, running: A) => ({
+const typedRunning = <A extends Pick<Model.Running, "call" | "priorityCall">>(
+  definition: Model.Definition,
+  running: A
+) => ({
   ...running,
-  call: timed(server, running.call),
-  priorityCall: timed(server, running.priorityCall)
+  call: timed(definition, running.call),
+  priorityCall: timed(definition, running.priorityCall)
 })

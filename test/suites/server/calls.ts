@@ -147,6 +147,22 @@ export const callsSuite = (name: string, backend: Store) => {
       })
     )
     live(
+      "a call without a payload takes its time limit in the payload's place",
+      Effect.gen(function*() {
+        const server = yield* startGate({ consume: false })
+        const client = yield* Gate.client()
+        for (const call of [server.call, client.call]) {
+          const error = yield* Effect.flip(call("Enter", { timeout: "20 millis" }))
+          assert.deepInclude(error, { _tag: "CallTimeout", timeoutMillis: 20 })
+          const refused = yield* Effect.flip(call("Enter", { timeout: -1 }))
+          assert.strictEqual(refused._tag, "InvalidOption")
+          // what is no option is a payload, and there is none
+          const payload = yield* Effect.flip(call("Enter", { bytes: 2 } as {}))
+          assert.strictEqual(payload._tag, "InvalidPayload")
+        }
+      })
+    )
+    live(
       "an inline call that conflicts is queued, and handled once",
       Effect.gen(function*() {
         const { head } = yield* keysOf(["Gate"])

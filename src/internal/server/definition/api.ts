@@ -5,7 +5,6 @@ import type * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
 import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
-import type * as Exit from "effect/Exit"
 import type * as Layer from "effect/Layer"
 import type * as Option from "effect/Option"
 import type * as Schedule from "effect/Schedule"
@@ -183,7 +182,7 @@ export interface Client<M, State> {
    */
   readonly call: <T extends D.CallTag<M>>(
     tag: T,
-    ...args: D.PayloadArgs<D.PayloadOf<M[T]>, [options?: { readonly timeout?: Duration.Input | undefined }]>
+    ...args: D.CallArgs<D.PayloadOf<M[T]>>
   ) => Effect.Effect<D.SuccessOf<M[T]>, D.ErrorOf<M[T]> | CallError>
   /** Sends a message: it is durable when the effect succeeds. */
   readonly cast: <T extends D.CastTag<M>>(
@@ -351,7 +350,7 @@ export type WhichArgs<IsHosted extends boolean> = IsHosted extends true ? [which
  * @category models
  */
 export interface ServiceClass<Self, Name extends string, State, M, A, IsHosted extends boolean = false>
-  extends Context.ServiceClass<Self, Name, Running<M, State>>
+  extends Context.ServiceClass<Self, Name, Running<M, State>>, D.Typed<State, M, A>
 {
   /** The pure part: `init`, which makes the first state, and a handler for each message. */
   readonly behaviour: <E = never>(options: {
@@ -436,10 +435,7 @@ export interface ServiceClass<Self, Name extends string, State, M, A, IsHosted e
    * Answers a call whose handler returned `noReply`, as part of a transaction. A caller that does not wait any more is no
    * failure; a caller of another server, or an answer of another type, is a defect.
    */
-  readonly replyTo: (
-    from: Model.From,
-    exit: Exit.Exit<D.SuccessOf<M[D.CallTag<M>]>, D.ErrorOf<M[D.CallTag<M>]>>
-  ) => Effect.Effect<void, never, Transaction>
+  readonly replyTo: <C = any>(from: D.From<C>, exit: D.AnswerTo<M, C>) => Effect.Effect<void, never, Transaction>
   /** The queue of a server, for `DurableQueue`. */
   readonly queue: (...which: WhichArgs<IsHosted>) => DurableQueue
   /** The lock of a server, if it is held: for operators. */

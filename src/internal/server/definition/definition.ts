@@ -1,14 +1,30 @@
 /**
  * From what a user wrote to what the runtime works on, and the types between them.
  */
+import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
+import type * as Exit from "effect/Exit"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
 import { show } from "../../data/show.ts"
 import type * as Model from "./model.ts"
-import type { ActionRequest, At, Halt, Lock, NoReply, Reply, Stop, Update } from "./outcome.ts"
+import type {
+  ActionRequest,
+  At,
+  Halt,
+  Lock,
+  LockRefused,
+  NoReply,
+  Reply,
+  ReplyRefused,
+  SecondLockRefused,
+  StateRefused,
+  Stop,
+  Update,
+  UpdateRefused
+} from "./outcome.ts"
 
 /** A schema whose codec needs no service. */
 export type PureSchema = Schema.Codec<any, any, never, never>
@@ -103,6 +119,42 @@ export type ErrorOf<Message> = Message extends Call<any, any, infer E, any> ?
   E extends Schema.Constraint ? E["Type"] : never
   : never
 
+/**
+ * Who waits for the answer of a call: a handler of a call gets it, and may keep it in the state, to answer later with
+ * `replyTo`. `C` is the call, where the type says which; `any` is some call.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface From<in out C = any> extends Model.From {
+  readonly "~effect-dgen/DgenServer/From"?: (call: C) => C
+}
+
+/** What answers a caller: exactly what its call declares, or, of some call, what any of the server's calls does. */
+export type AnswerTo<M, C> = 0 extends 1 & C ? Exit.Exit<SuccessOf<M[CallTag<M>]>, ErrorOf<M[CallTag<M>]>>
+  : Exit.Exit<SuccessOf<C>, ErrorOf<C>>
+
+/** What tells the types of a definition from the class that it is. */
+export const TypesId = "~effect-dgen/DgenServer/Types"
+export interface Types<State, M, A> {
+  readonly state: State
+  readonly messages: M
+  readonly actions: A
+}
+export interface Typed<State = any, M = any, A = any> {
+  readonly [TypesId]?: Types<State, M, A>
+}
+export type TypesOf<C> = C extends { readonly [TypesId]?: infer T } ? Extract<T, Types<any, any, any>> : never
+
+/** What a call may be told beside its payload. */
+export interface CallOptions {
+  readonly timeout?: Duration.Input | undefined
+}
+
+/** The arguments of a call behind its tag: where there is no payload, the options may come in its place. */
+export type CallArgs<P> = IsNone<P> extends true ? [options?: CallOptions | undefined, behind?: CallOptions]
+  : [payload: P, options?: CallOptions]
+
 /** Whether a payload's type is that of no payload; `any` is a payload. */
 export type IsNone<P> = unknown extends P ? false : [P] extends [void] ? true : false
 
@@ -114,17 +166,21 @@ export type PayloadArgs<P, Rest extends ReadonlyArray<unknown> = []> = IsNone<P>
 /** What ends the handling of a message. */
 export type SettledOf<Message, State, Name extends string> = Message extends Call<any, any, any, any>
   ? Reply<SuccessOf<Message>, State, Name> | NoReply<State, Name> | Stop<State, Name>
-  : NoReply<State, Name> | Stop<State, Name>
+  : NoReply<State, Name> | Stop<State, Name> | ReplyRefused
 
 /** What a handler of a message may return. */
 export type OutcomeOf<Message, State, Name extends string> =
   | SettledOf<Message, State, Name>
-  | (Message extends { readonly locks: true } ? Lock<State> : never)
+  | (Message extends { readonly locks: true } ? Lock<State> : LockRefused)
+  | UpdateRefused
+  | StateRefused<State>
 
 /** What a locked handler of a message may return. */
 export type LockedOutcomeOf<Message, State, Name extends string> =
   | SettledOf<Message, State, Name>
   | Update<State, SettledOf<Message, State, Name>, ErrorOf<Message>>
+  | SecondLockRefused
+  | StateRefused<State>
 
 /**
  * What a handler gets besides payload and state: who waits (`from`, in calls), which attempt this is, an `id` that tells
@@ -133,7 +189,10 @@ export type LockedOutcomeOf<Message, State, Name extends string> =
  * @since 0.1.0
  * @category models
  */
-export type HandlerContext = Model.HandlerContext
+export interface HandlerContext<out Caller extends From | undefined = From | undefined> extends Model.HandlerContext {
+  /** Who waits: in the handler of a call always somebody, elsewhere nobody. */
+  readonly from: Caller
+}
 
 /**
  * What a locked handler, and a dead-letter handler, get: the same, and the message's kind.
@@ -141,13 +200,18 @@ export type HandlerContext = Model.HandlerContext
  * @since 0.1.0
  * @category models
  */
-export type LockedContext = Model.LockedContext
+export interface LockedContext<out Caller extends From | undefined = From | undefined> extends HandlerContext<Caller> {
+  readonly kind: Model.Kind
+}
+
+/** Who waits in a handler of a message. */
+export type CallerOf<Message> = Message extends Call<any, any, any, any> ? From<Message> : undefined
 
 /** A handler of a message. */
 export type Handler<Message, State, Name extends string> = (
   payload: PayloadOf<Message>,
   state: State,
-  context: HandlerContext
+  context: HandlerContext<CallerOf<Message>>
 ) => OutcomeOf<Message, State, Name> | Effect.Effect<OutcomeOf<Message, State, Name>, ErrorOf<Message>, Transaction>
 
 /** A handler for each message. */
@@ -158,7 +222,7 @@ export type LockedHandlers<M, State, Name extends string, R> = {
   readonly [T in LockingTag<M>]: (
     payload: PayloadOf<M[T]>,
     state: State,
-    context: LockedContext
+    context: LockedContext<CallerOf<M[T]>>
   ) => LockedOutcomeOf<M[T], State, Name> | Effect.Effect<LockedOutcomeOf<M[T], State, Name>, ErrorOf<M[T]>, R>
 }
 

@@ -91,6 +91,30 @@ export interface At<out State> {
   readonly state: State
 }
 
+/**
+ * In place of what a handler may not return. The one property that such a value would need is what the compiler says of
+ * it.
+ */
+export interface ReplyRefused {
+  readonly _tag: "Reply"
+  readonly "only a call is answered: return noReply": never
+}
+export interface LockRefused {
+  readonly _tag: "Lock"
+  readonly "only a message that is defined with locks: true may lock": never
+}
+export interface SecondLockRefused {
+  readonly _tag: "Lock"
+  readonly "a locked handler holds the lock already: return reply, noReply or stop": never
+}
+export interface UpdateRefused {
+  readonly _tag: "Update"
+  readonly "only a locked handler may return update": never
+}
+export type StateRefused<State> = unknown extends State ? never : State & {
+  readonly "a handler returns an outcome, as DgenServer.noReply(state) makes one, and not the state": never
+}
+
 const HaltTypeId = "~effect-dgen/DgenServer/Halt"
 
 /**

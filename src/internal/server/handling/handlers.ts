@@ -20,6 +20,7 @@ import { show } from "../../data/show.ts"
 import { messageOfThrown } from "../../data/thrown.ts"
 import type { Trace } from "../../data/trace.ts"
 import type { Caller, Envelope } from "../../queue/envelope.ts"
+import { INSTANCE_BYTES } from "../../tenant/limits.ts"
 import { traced } from "../../transactions/tracing.ts"
 import { CallbackTooLong } from "../definition/errors.ts"
 import type {
@@ -93,15 +94,20 @@ export interface Incoming {
   readonly trace: Trace | undefined
 }
 
-/** What a handler sees of a caller. */
-const fromOf = (server: string, tuid: Tuple.Tuple, tag: string, caller: Caller | undefined): From | undefined =>
-  caller === undefined
-    ? undefined
-    : { server, tag, tuid, process: caller.instance, id: caller.id, millis: caller.millis }
+/** The caller of a call whose message names none. */
+const NOBODY: Caller = { instance: new Uint8Array(INSTANCE_BYTES), id: 0, millis: 0 }
+
+/** What a handler sees of a caller: calls have one, and nothing else has. */
+const fromOf = (
+  server: string,
+  tuid: Tuple.Tuple,
+  { kind, tag }: Message,
+  { id, instance, millis }: Caller
+): From | undefined => kind === "call" ? { server, tag, tuid, process: instance, id, millis } : undefined
 
 /** What a handler gets besides payload and state. */
 export const contextOf = (server: Server, input: Incoming): HandlerContext => ({
-  from: fromOf(server.definition.name, server.tuid, input.message.tag, input.caller),
+  from: fromOf(server.definition.name, server.tuid, input.message, input.caller ?? NOBODY),
   attempt: input.attempt,
   id: input.id,
   tuid: server.tuid
