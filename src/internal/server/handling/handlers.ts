@@ -22,7 +22,6 @@ import type { Trace } from "../../data/trace.ts"
 import type { Caller, Envelope } from "../../queue/envelope.ts"
 import { INSTANCE_BYTES } from "../../tenant/limits.ts"
 import { traced } from "../../transactions/tracing.ts"
-import { CallbackTooLong } from "../definition/errors.ts"
 import type {
   ActionRequest,
   Answer,
@@ -192,7 +191,7 @@ export const settle = (
     onFailure: (cause) => {
       const failure = cause.reasons.find((reason) => reason._tag === "Fail")
       if (failure === undefined || message.kind !== "call") {
-        return Effect.fail(new Crash([message.tag], cause, logs, isOfOthers(cause) ? undefined : index))
+        return Effect.fail(new Crash([message.tag], cause, logs, runner.hasSpentTime ? index : undefined))
       }
       takeBack()
       return Effect.succeed({ ...nothing(state), answer: Exit.fail(failure.error) })
@@ -205,13 +204,6 @@ export const settle = (
     }
   })
 }
-
-/** Whether a callback met the end of its transaction's time, and others of its batch had spent most of that. */
-const isOfOthers = (cause: Cause.Cause<unknown>): boolean =>
-  cause.reasons.some((reason) =>
-    reason._tag === "Die" && reason.defect instanceof CallbackTooLong &&
-    reason.defect.ranMillis < reason.defect.limitMillis / 2
-  )
 
 /** A run of a callback, in a span under the one that the message was sent in, and with the time that it took. */
 const observed = <A, E>(server: Server, input: Incoming, run: Effect.Effect<A, E>): Effect.Effect<A, E> => {
