@@ -16,7 +16,7 @@ import * as Tracer from "effect/Tracer"
 import type { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
 import { checkerOf, codecOf } from "../../data/codec.ts"
-import { show } from "../../data/show.ts"
+import { isA, show } from "../../data/show.ts"
 import { messageOfThrown } from "../../data/thrown.ts"
 import type { Trace } from "../../data/trace.ts"
 import type { Caller, Envelope } from "../../queue/envelope.ts"
@@ -33,6 +33,7 @@ import type {
   Outcome,
   Settled
 } from "../definition/model.ts"
+import { identityOf } from "../kept/layout.ts"
 import * as Answers from "../sending/answerCodec.ts"
 import { record } from "./metrics.ts"
 import type { HeldLogs, PureRunner } from "./purity.ts"
@@ -80,6 +81,8 @@ export interface Handled {
   readonly locks: boolean
   /** What the outcome is called in metrics. */
   readonly outcome: "reply" | "noReply" | "error" | "stop" | "lock"
+  /** The span of its handler's run, where there is a tracer: what it asks for belongs under it. */
+  readonly span?: Tracer.AnySpan | undefined
   /** What the caller of a locked handler that died is told. */
   readonly crashed?: string
 }
@@ -188,7 +191,11 @@ export const settle = (
 ): Effect.Effect<Handled, Crash> => {
   const { message } = input
   const takeBack = runner.mark()
-  return Effect.matchCauseEffect(observed(server, input, runner.run(message.tag, callback)), {
+  let span: Tracer.AnySpan | undefined
+  const run = observed(server, input, runner.run(message.tag, callback), (own) => {
+    span = own
+  })
+  return Effect.matchCauseEffect(run, {
     onFailure: (cause) => {
       const failure = cause.reasons.find((reason) => reason._tag === "Fail")
       if (failure === undefined || message.kind !== "call") {
@@ -200,7 +207,7 @@ export const settle = (
     onSuccess: (outcome) => {
       const problem = problemOf(server, message, outcome)
       return problem === undefined
-        ? Effect.succeed(handledOf(outcome))
+        ? Effect.succeed(span === undefined ? handledOf(outcome) : { ...handledOf(outcome), span })
         : Effect.fail(new Crash([message.tag], Cause.die(new TypeError(problem)), logs, index))
     }
   })
@@ -209,12 +216,17 @@ export const settle = (
 /** Whether a callback met the end of its transaction's time, and others of its batch had spent most of that. */
 const isOfOthers = (cause: Cause.Cause<unknown>): boolean =>
   cause.reasons.some((reason) =>
-    reason._tag === "Die" && reason.defect instanceof CallbackTooLong &&
+    reason._tag === "Die" && isA(reason.defect, CallbackTooLong) &&
     reason.defect.ranMillis < reason.defect.limitMillis / 2
   )
 
 /** A run of a callback, in a span under the one that the message was sent in, and with the time that it took. */
-const observed = <A, E>(server: Server, input: Incoming, run: Effect.Effect<A, E>): Effect.Effect<A, E> => {
+const observed = <A, E>(
+  server: Server,
+  input: Incoming,
+  run: Effect.Effect<A, E>,
+  began: (span: Tracer.AnySpan) => void
+): Effect.Effect<A, E> => {
   const timed = Effect.clockWith((clock) => {
     const begun = clock.monotonicTimeNanosUnsafe()
     return Effect.onExit(run, () => {
@@ -225,12 +237,12 @@ const observed = <A, E>(server: Server, input: Incoming, run: Effect.Effect<A, E
   return traced(timed, "DgenServer.callback", () => ({
     ...(input.trace === undefined ? {} : { parent: Tracer.externalSpan(input.trace) }),
     attributes: {
-      server: server.definition.name,
+      ...identityOf(server),
       tag: input.message.tag,
       message: input.id,
       attempt: input.attempt
     }
-  }))
+  }), began)
 }
 
 /** A message that changes nothing. */
