@@ -13,10 +13,11 @@ import * as fs from "node:fs"
 import { backlog } from "./backlog.ts"
 import { calls, throughput } from "./calls.ts"
 import { memory } from "./memory.ts"
+import { processes } from "./processes.ts"
 import { states } from "./state.ts"
 import { folder, options, store, warmUp } from "./support.ts"
 
-const parts = { calls, throughput, backlog, states, memory }
+const parts = { calls, throughput, backlog, states, memory, processes }
 
 const program = Effect.gen(function*() {
   yield* warmUp

@@ -161,9 +161,20 @@ export class SqliteFile {
     return this.#versions.isKept ? versionFileOf(this.filename) : undefined
   }
 
-  /** Makes the version's file again that somebody deleted. */
+  /** Whether somebody deleted the version's file. */
+  get lostVersions(): boolean {
+    return this.#versions.isDeleted
+  }
+
+  /** Makes the version's file again, if somebody deleted it, and not the database too. */
   keepVersionsAgain(): void {
-    this.#versions.prepare()
+    if (!this.#versions.isDeleted) return
+    try {
+      this.checkPresence(0)
+      this.#versions.prepare()
+    } catch {
+      // there is nothing to guard
+    }
   }
 
   /** Copies the log into the database and cuts it, unless somebody reads from it or writes; whether it could. */

@@ -16,13 +16,12 @@ import * as Tracer from "effect/Tracer"
 import type { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
 import { checkerOf, codecOf } from "../../data/codec.ts"
-import { isA, show } from "../../data/show.ts"
+import { show } from "../../data/show.ts"
 import { messageOfThrown } from "../../data/thrown.ts"
 import type { Trace } from "../../data/trace.ts"
 import type { Caller, Envelope } from "../../queue/envelope.ts"
 import { INSTANCE_BYTES } from "../../tenant/limits.ts"
 import { traced } from "../../transactions/tracing.ts"
-import { CallbackTooLong } from "../definition/errors.ts"
 import type {
   ActionRequest,
   Answer,
@@ -199,7 +198,7 @@ export const settle = (
     onFailure: (cause) => {
       const failure = cause.reasons.find((reason) => reason._tag === "Fail")
       if (failure === undefined || message.kind !== "call") {
-        return Effect.fail(new Crash([message.tag], cause, logs, isOfOthers(cause) ? undefined : index))
+        return Effect.fail(new Crash([message.tag], cause, logs, runner.hasSpentTime ? index : undefined))
       }
       takeBack()
       return Effect.succeed({ ...nothing(state), answer: Exit.fail(failure.error) })
@@ -212,13 +211,6 @@ export const settle = (
     }
   })
 }
-
-/** Whether a callback met the end of its transaction's time, and others of its batch had spent most of that. */
-const isOfOthers = (cause: Cause.Cause<unknown>): boolean =>
-  cause.reasons.some((reason) =>
-    reason._tag === "Die" && isA(reason.defect, CallbackTooLong) &&
-    reason.defect.ranMillis < reason.defect.limitMillis / 2
-  )
 
 /** A run of a callback, in a span under the one that the message was sent in, and with the time that it took. */
 const observed = <A, E>(
