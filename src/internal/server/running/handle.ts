@@ -38,7 +38,7 @@ const direct = (
   const decoded = message.payload === undefined ? Result.succeed(undefined) : codecOf(message.payload).decode(data)
   return Effect.fromResult(Result.mapBoth(decoded, {
     onFailure: ({ field, problem }) => new InvalidPayload({ ...identityOf(server), tag: message.tag, field, problem }),
-    onSuccess: (payload) => ({ message, payload, data, caller, attempt: 1, trace: undefined })
+    onSuccess: (payload) => ({ message, payload, data, caller, attempt: 1, trace: undefined, timer: undefined })
   }))
 }
 
@@ -163,7 +163,6 @@ const pastQueue: Way = (server, checked, call) =>
   )
 
 const calling = (server: Server, operation: string, way: Way): Client["call"] => (tag, payload, timeoutMillis) => {
-  const { definition } = server
   const run = Effect.flatMap(
     Effect.fromResult(check(server, ["call"], operation, tag, payload)),
     (checked) =>
@@ -172,7 +171,7 @@ const calling = (server: Server, operation: string, way: Way): Client["call"] =>
         (bytes) => Answers.decode(server, checked.message, bytes)
       )
   )
-  const call = traced(run, "DgenServer.call", () => ({ attributes: { server: definition.name, tag } }))
+  const call = traced(run, "DgenServer.call", () => ({ attributes: { ...identityOf(server), tag } }))
   return unlessEnded(server, unlessGone(server, Clients.withTimeout(call, server, tag, timeoutMillis)))
 }
 
