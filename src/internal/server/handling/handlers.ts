@@ -209,9 +209,17 @@ export const settle = (
 /** Whether a callback met the end of its transaction's time, and others of its batch had spent most of that. */
 const isOfOthers = (cause: Cause.Cause<unknown>): boolean =>
   cause.reasons.some((reason) =>
-    reason._tag === "Die" && reason.defect instanceof CallbackTooLong &&
-    reason.defect.ranMillis < reason.defect.limitMillis / 2
+    reason._tag === "Die" && isTooLong(reason.defect) && reason.defect.ranMillis < reason.defect.limitMillis / 2
   )
+
+/** What a handler died of can throw when it is looked at. */
+const isTooLong = (defect: unknown): defect is CallbackTooLong => {
+  try {
+    return defect instanceof CallbackTooLong
+  } catch {
+    return false
+  }
+}
 
 /** A run of a callback, in a span under the one that the message was sent in, and with the time that it took. */
 const observed = <A, E>(server: Server, input: Incoming, run: Effect.Effect<A, E>): Effect.Effect<A, E> => {
