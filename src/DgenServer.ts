@@ -50,7 +50,14 @@ export type {
   Which,
   WhichHosted
 } from "./internal/server/definition/api.ts"
-export type { Call, Cast, HandlerContext, Info, LockedContext } from "./internal/server/definition/definition.ts"
+export type {
+  ActionContext,
+  Call,
+  Cast,
+  HandlerContext,
+  Info,
+  LockedContext
+} from "./internal/server/definition/definition.ts"
 export {
   ActionTimeout,
   CallbackTooLong,

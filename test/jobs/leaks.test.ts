@@ -1,12 +1,19 @@
 /** What workers that were built and closed leave behind in a process: nothing that grows with their number. */
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Deferred, Effect, Layer, Logger, Schedule, Schema } from "effect"
+import { Context, Deferred, Effect, Layer, Logger, Option, Schedule, Schema } from "effect"
 import { Backend, Jobs, MemoryBackend, Tenant } from "effect-dgen"
-import { countedBackend, countingFibers, type Open } from "../leaks/measure.ts"
+import { countedBackend, countingFibers, heldBytes, type Open } from "../leaks/measure.ts"
 
 const { transact } = Tenant
 const Data = Schema.Struct({ n: Schema.Number })
 const BUILDS = 200
+
+/** Enough that what is remembered of a bounded number of types is full. */
+const TYPES_WARM = 300
+const TYPES = 500
+
+/** What stays in the store of memory: the counters of the type. A fiber alone would be several times as much. */
+const TYPE_LIMIT_BYTES = 4_000
 
 const Work = Jobs.make("work", { data: Data })
 
@@ -54,6 +61,62 @@ describe("workers that were built and closed", () => {
         Effect.provide(Logger.layer([])),
         countingFibers(open),
         Effect.andThen(Effect.sync(() => assert.deepStrictEqual(open, { fibers: 0, watches: 0, listeners: 0 })))
+      ) as Effect.Effect<void, any>
+    }, 60_000)
+  }
+})
+
+describe("types that are used once", () => {
+  const uses: {
+    readonly [name: string]: (type: Jobs.JobType<{ readonly n: number }>) => Effect.Effect<unknown, any, any>
+  } = {
+    "by accept": (type) => Effect.flatMap(type.accept(), (job) => transact(type.finish(Option.getOrThrow(job)))),
+    "by a worker and a subscription": (type) =>
+      Effect.scoped(Effect.gen(function*() {
+        const subscription = yield* type.subscribe("one")
+        yield* Layer.build(type.workerLayer(() => Effect.void))
+        yield* Jobs.wait(subscription, { state: "finished" })
+      })),
+    "by a subscription that ends before its scope": (type) => Effect.flatMap(type.subscribe("one"), Jobs.unsubscribe)
+  }
+  for (const [name, use] of Object.entries(uses)) {
+    it.live(`leave no fiber, watch or listener, and no memory but a little, ${name}`, () => {
+      const open: Open = { fibers: 0, watches: 0, listeners: 0 }
+      const backend = Layer.effect(
+        Backend.Backend,
+        Effect.map(
+          Layer.build(MemoryBackend.layer),
+          (context) => countedBackend(open, Context.get(context, Backend.Backend))
+        )
+      )
+      const once = (n: number) =>
+        Effect.gen(function*() {
+          const type = Jobs.make(`type ${n}`, { data: Data })
+          yield* transact(type.add("one", { n }))
+          yield* use(type)
+          yield* transact(type.remove("one"))
+        })
+      const many = (from: number, to: number) =>
+        Effect.forEach(Array.from({ length: to - from }, (_, i) => from + i), once, { discard: true })
+      // monitors look again after a while
+      const rested = Effect.repeat(Effect.delay(Effect.sync(() => open.fibers), 20), { until: (fibers) => fibers < 10 })
+      return Effect.gen(function*() {
+        yield* many(0, TYPES_WARM)
+        yield* rested
+        const before = { ...open }
+        const bytesBefore = yield* heldBytes
+        yield* many(TYPES_WARM, TYPES_WARM + TYPES)
+        yield* rested
+        assert.isAtMost(open.fibers - before.fibers, 1)
+        assert.isAtMost(open.watches - before.watches, 1)
+        assert.isAtMost(open.listeners - before.listeners, 1)
+        const bytes = ((yield* heldBytes) - bytesBefore) / TYPES
+        assert.isBelow(bytes, TYPE_LIMIT_BYTES)
+      }).pipe(
+        Effect.scoped,
+        Effect.provide(Tenant.layer(["leaks"]).pipe(Layer.provideMerge(backend))),
+        Effect.provide(Logger.layer([])),
+        countingFibers(open)
       ) as Effect.Effect<void, any>
     }, 60_000)
   }

@@ -229,7 +229,8 @@ const leftOver = Effect.map(
   scan,
   (rows) =>
     rows.map(({ key }) => key).filter(([area, kind, , what]) =>
-      area !== 0 && !(area === 1 && kind === "s" && BELONGS.has(String(what)))
+      // servers stand in the list of their definition, too
+      area !== 0 && !(area === 1 && (kind === "s" && BELONGS.has(String(what)) || kind === "d" && what === "list"))
     )
 )
 

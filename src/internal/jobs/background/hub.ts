@@ -2,7 +2,7 @@
  * What the fibers of one process share about the jobs of one type in one tenant layer: the bells, which candidates
  * somebody here is about to take, how far apart to look for them, and the background fibers.
  *
- * Owner: the tenant layer, whose scope its fibers live in; made at the first use.
+ * Owner: the tenant layer, whose scope its fibers live in; made at the first use, and released when nobody uses it.
  *
  * 1. There is one hub a type, whatever number of definitions, of workers with options of their own, and of their builds
  *    there are: what these leave behind does not grow with their number.
@@ -28,6 +28,8 @@ const SPREAD_LIMIT = 64
 /** So many unreadable jobs are told of: more are one fault, and need no line each. */
 const UNREADABLE_LIMIT = 1_000
 
+const MONITOR = "monitor"
+
 export class Hub {
   readonly tenant: Tenant["Service"]
   readonly type: Tuple.Element
@@ -35,6 +37,8 @@ export class Hub {
   readonly pending: Bell
   readonly changed: Bell
   readonly revoked: Bell
+  /** All bells of the type: they rest when nobody uses the hub. */
+  readonly bells: Array<Bell>
   /** Pending keys that a transaction of this process is about to take: others here leave them alone. */
   readonly claims = new Set<string>()
   /** Among so many jobs beyond the first a candidate is chosen: grows with conflicts, shrinks without them. */
@@ -43,6 +47,10 @@ export class Hub {
   readonly #background = new Map<string, Fiber.Fiber<unknown, unknown>>()
   /** The open workers, as they were opened: several can have one model. */
   readonly #workers: Array<{ readonly model: Model }> = []
+  /** So many use it, besides its monitor (3). */
+  #users = 0
+  /** Opened, and made anew, when nobody uses it any more. */
+  #leftAlone = Latch.makeUnsafe(false)
   /** Opened, and made anew, when another definition is followed. */
   #followedOther = Latch.makeUnsafe(false)
   /** What the monitor follows while no worker is open. */
@@ -56,6 +64,30 @@ export class Hub {
     this.pending = new Bell(tenant, tenant.scope, this.keys.pendingBell)
     this.changed = new Bell(tenant, tenant.scope, this.keys.changedBell)
     this.revoked = new Bell(tenant, tenant.scope, this.keys.revokedBell)
+    this.bells = [this.pending, this.changed, this.revoked]
+  }
+
+  /** Whether somebody uses it besides its monitor (3). */
+  get isUsed(): boolean {
+    return this.#users > 0
+  }
+
+  /** Ends when nobody uses it. */
+  get leftAlone(): Effect.Effect<void> {
+    return Effect.suspend(() => this.isUsed ? this.#leftAlone.await : Effect.void)
+  }
+
+  /** Somebody uses it, until `left`. */
+  used(): void {
+    this.#users++
+  }
+
+  left(): void {
+    this.#users--
+    if (this.#users > 0) return
+    this.#leftAlone.openUnsafe()
+    this.#leftAlone = Latch.makeUnsafe(false)
+    if (!this.#background.has(MONITOR)) this.#release()
   }
 
   /** Whose options the monitor follows (2). */
@@ -112,6 +144,27 @@ export class Hub {
     })
   }
 
+  /** Starts the monitor, unless it runs. */
+  monitored(monitor: Effect.Effect<void>): Effect.Effect<void> {
+    return this.background(MONITOR, monitor)
+  }
+
+  /** The monitor is not needed any more: with it all of the hub ends, unless somebody has come to use it. */
+  get unneeded(): Effect.Effect<void> {
+    return Effect.sync(() => {
+      if (!this.isUsed) this.#release()
+    })
+  }
+
+  /** Nothing of it goes on (3). */
+  #release(): void {
+    const byType = hubs.get(this.tenant)
+    const text = elementText(this.type)
+    if (byType?.get(text) === this) byType.delete(text)
+    for (const fiber of this.#background.values()) fiber.interruptUnsafe()
+    for (const bell of this.bells) bell.rest()
+  }
+
   /** Starts a fiber of this name in the tenant's scope, unless it runs already; `ended` is told of its end. */
   background(name: string, effect: Effect.Effect<unknown>, ended?: () => void): Effect.Effect<void> {
     return Effect.suspend(() => {
@@ -149,3 +202,10 @@ export const hubOf = (model: Model): Effect.Effect<Hub, InvalidOption, Tenant> =
     }
     return Effect.succeed(hub)
   })
+
+/** The hub of a type in the tenant at hand, which is used from here to the end of the scope (3). */
+export const usedHub = (model: Model): Effect.Effect<Hub, InvalidOption, Tenant | Scope.Scope> =>
+  Effect.acquireRelease(
+    Effect.tap(hubOf(model), (hub) => Effect.sync(() => hub.used())),
+    (hub) => Effect.sync(() => hub.left())
+  )

@@ -13,7 +13,8 @@
  *    succeed. A note is dropped only when a pass finds nothing left of it.
  *    A row that cannot be read is passed over.
  * 4. A pass reads row and `seq` of each job, so that a sign of life that commits meanwhile wins.
- * 5. Several monitors do the same work in turn: their rhythm has a jitter, and who comes second finds nothing.
+ * 5. It ends when nobody uses the type in this process, nothing of it runs, and nothing waits for its removal.
+ * 6. Several monitors do the same work in turn: their rhythm has a jitter, and who comes second finds nothing.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -42,6 +43,9 @@ import { clockShows, passedMillis } from "./time.ts"
 const PAUSE_MILLIS = 250
 
 const NOTES_PER_TIMEOUT = 4
+
+/** While nobody uses the type but the jobs that run, it looks after a change, but not more often than this. */
+const ALONE_MILLIS = 50
 
 /** Notes of a type whose timeout was made longer pile up to here. */
 const NOTES_LIMIT = 1_000
@@ -193,8 +197,11 @@ const sweep = Effect.fnUntraced(function*(hub: Hub, model: Model, pass: Pass) {
   }
 })
 
-/** One turn, and the rest after it. */
-const turn = Effect.fnUntraced(function*(hub: Hub, notes: Array<Note>): Effect.fn.Return<void, BackendError> {
+/** One turn, and the rest after it; it is over when nobody and nothing needs the monitor. */
+const turn = Effect.fnUntraced(function*(
+  hub: Hub,
+  notes: Array<Note>
+): Effect.fn.Return<"again" | "over", BackendError> {
   const { model, removalAt, seen, stamp, timeoutMillis } = yield* look(hub)
   const passed = yield* passedMillis
   const now = yield* Clock.currentTimeMillis
@@ -212,26 +219,34 @@ const turn = Effect.fnUntraced(function*(hub: Hub, notes: Array<Note>): Effect.f
   // nothing runs: nothing can become stale before something changes
   if (stamp === undefined && removalAt > now) {
     notes.length = 0
-    const change = Effect.raceFirst(hub.changed.changed(seen), hub.otherFollowed(model))
+    if (!hub.isUsed && removalAt === Infinity) return "over"
+    const change = Effect.raceAllFirst([hub.changed.changed(seen), hub.otherFollowed(model), leftAlone(hub)])
     yield* removalAt === Infinity ? change : Effect.raceFirst(change, clockShows(removalAt))
   }
   const rest = (yield* Random.nextBetween(0.8, 1)) * timeoutMillis / NOTES_PER_TIMEOUT
   const oldest = notes[0]
   const due = oldest === undefined ? rest : Math.min(rest, Math.max(0, oldest.atMillis + timeoutMillis - passed))
-  yield* Effect.raceFirst(Effect.sleep(due), hub.otherFollowed(model))
+  const other = hub.isUsed ? hub.otherFollowed(model) : Effect.delay(hub.changed.changed(seen), ALONE_MILLIS)
+  yield* Effect.raceFirst(Effect.sleep(due), other)
+  return "again"
 })
+
+/** Ends when nobody uses the hub any more besides its monitor; never when nobody does already. */
+const leftAlone = (hub: Hub): Effect.Effect<void> => Effect.suspend(() => hub.isUsed ? hub.leftAlone : Effect.never)
 
 /** Starts the monitor of a type, unless it runs. */
 export const startMonitor = (hub: Hub): Effect.Effect<void> =>
-  hub.background(
-    "monitor",
-    Effect.suspend(() => {
-      const notes: Array<Note> = []
-      const step = Effect.catchCause(turn(hub, notes), (cause) =>
+  hub.monitored(Effect.suspend(() => {
+    const notes: Array<Note> = []
+    const step = Effect.catchCause(turn(hub, notes), (cause) =>
+      Effect.as(
         Effect.andThen(
           logWarning(`jobs of type ${render(hub.type)}: the monitor failed, trying again`, cause),
           Effect.sleep(PAUSE_MILLIS)
-        ))
-      return Effect.forever(step)
-    })
-  )
+        ),
+        "again" as const
+      ))
+    return Effect.forever(
+      Effect.flatMap(step, (found) => found === "over" ? Effect.andThen(hub.unneeded, Effect.yieldNow) : Effect.void)
+    )
+  }))

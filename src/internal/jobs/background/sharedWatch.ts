@@ -12,6 +12,7 @@
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
+import type * as Fiber from "effect/Fiber"
 import * as Latch from "effect/Latch"
 import type * as Scope from "effect/Scope"
 import type { BackendError } from "../../../BackendError.ts"
@@ -47,7 +48,7 @@ export class Bell {
   /** What the key held when the watch was armed that the fiber waits for now. */
   #armed: { readonly value: string; readonly lookAgain: () => void } | undefined
   #stopSignals: (() => void) | undefined
-  #isStarted = false
+  #fiber: Fiber.Fiber<never> | undefined
   #epoch = 0
 
   constructor(target: Target, scope: Scope.Scope, key: Uint8Array) {
@@ -85,6 +86,12 @@ export class Bell {
     for (const listener of Array.from(this.#listeners)) this.#wake(listener)
   }
 
+  /** Nobody listens any more, for as long as anybody knows: the fiber ends, and a later listener starts another one. */
+  rest(): void {
+    this.#fiber?.interruptUnsafe()
+    this.#fiber = undefined
+  }
+
   // --- internal ---
 
   #wake(listener: Listener): void {
@@ -102,9 +109,10 @@ export class Bell {
 
   get #start(): Effect.Effect<void> {
     return Effect.suspend(() => {
-      if (this.#isStarted) return Effect.void
-      this.#isStarted = true
-      return Effect.asVoid(Effect.forkIn(Effect.interruptible(this.#run), this.#scope))
+      if (this.#fiber !== undefined) return Effect.void
+      return Effect.map(Effect.forkIn(Effect.interruptible(this.#run), this.#scope), (fiber) => {
+        this.#fiber = fiber
+      })
     })
   }
 

@@ -158,6 +158,9 @@ export const elementText = (element: Tuple.Element): string => {
     : Keys.toText(Tuple.pack([element]))
 }
 
+/** Types of a tenant whose keys are remembered: a program can have any number, and use each once. */
+const KEYS_LIMIT = 200
+
 /** A tenant's prefix, and a type: the keys are computed once. */
 const keysCache = new WeakMap<Uint8Array, Map<string, JobKeys>>()
 
@@ -170,6 +173,7 @@ export const keysOf = (tenantPrefix: Uint8Array, type: Tuple.Element): JobKeys =
   const text = elementText(type)
   let keys = byType.get(text)
   if (keys === undefined) {
+    if (byType.size >= KEYS_LIMIT) byType.clear()
     keys = new JobKeys(tenantPrefix, type)
     byType.set(text, keys)
   }

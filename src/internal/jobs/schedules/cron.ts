@@ -29,7 +29,7 @@ import { isBeyondReach, latestTick, startOfLatest, ticksBetween } from "../../sc
 import { logError, logWarning } from "../../transactions/logging.ts"
 import { transact } from "../../transactions/loop.ts"
 import { keepRunning } from "../../transactions/unforeseen.ts"
-import { type Hub, hubOf } from "../background/hub.ts"
+import { type Hub, usedHub } from "../background/hub.ts"
 import { Bell, type Seen } from "../background/sharedWatch.ts"
 import { type InvalidOption, render } from "../definition/errors.ts"
 import { type Model, optionsOf, type Place } from "../definition/model.ts"
@@ -202,6 +202,7 @@ const bellOf = (hub: Hub): Bell => {
   if (bell === undefined) {
     bell = new Bell(hub.tenant, hub.tenant.scope, hub.keys.schedulesBell)
     bells.set(hub, bell)
+    hub.bells.push(bell)
   }
   return bell
 }
@@ -248,7 +249,7 @@ export const cronLayer = (
   input: CronOptions<any>
 ): Layer.Layer<never, InvalidOption, Tenant> =>
   Layer.effectDiscard(Effect.gen(function*() {
-    const hub = yield* hubOf(model)
+    const hub = yield* usedHub(model)
     const options = yield* optionsOf(model, input)
     const plan = yield* Effect.fromResult(planOf(model, name, options))
     yield* Effect.forkScoped(Effect.interruptible(

@@ -4,13 +4,14 @@
  */
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
-import type * as Scope from "effect/Scope"
+import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type { BackendError } from "../../../BackendError.ts"
 import type { Tenant } from "../../../Tenant.ts"
 import type * as Tuple from "../../../Tuple.ts"
-import { hubOf } from "../background/hub.ts"
+import { usedHub } from "../background/hub.ts"
 import { startMonitor } from "../background/monitor.ts"
 import { type InvalidId, InvalidOption, type JobNotFound, type UnreadableData } from "../definition/errors.ts"
 import { isState, type State, STATES } from "../definition/layout.ts"
@@ -55,21 +56,28 @@ const noSubscription = (option: string): InvalidOption =>
 
 type SubscribeError = JobNotFound | UnreadableData | InvalidId | InvalidOption | BackendError
 
-export const subscribe: (
+/** A subscription has a scope of its own: with it ends the use of the hub, whether it is ended by hand or by its owner. */
+export const subscribe = (
   model: Model,
   id: Tuple.Element
-) => Effect.Effect<Subscription<any>, SubscribeError, Tenant | Scope.Scope> = Effect.fnUntraced(function*(model, id) {
-  const hub = yield* hubOf(model)
+): Effect.Effect<Subscription<any>, SubscribeError, Tenant | Scope.Scope> =>
+  Effect.flatMap(
+    Effect.flatMap(Effect.scope, Scope.fork),
+    (own) =>
+      Effect.onError(Scope.provide(subscribing(model, id, Scope.close(own, Exit.void)), own), () =>
+        Scope.close(own, Exit.void))
+  )
+
+const subscribing = Effect.fnUntraced(function*(
+  model: Model,
+  id: Tuple.Element,
+  end: Effect.Effect<void>
+): Effect.fn.Return<Subscription<any>, SubscribeError, Tenant | Scope.Scope> {
+  const hub = yield* usedHub(model)
   yield* startMonitor(hub)
   const watcher = yield* Notifier.subscribe(hub, model, id)
   const { data, state } = yield* Effect.fromResult(Waiting.changeOf(watcher, watcher.latest))
-  return {
-    [TypeId]: { watcher, end: Notifier.unsubscribe(hub, watcher) },
-    type: model.type,
-    id,
-    state: state as State,
-    data
-  }
+  return { [TypeId]: { watcher, end }, type: model.type, id, state: state as State, data }
 })
 
 export const changes = (

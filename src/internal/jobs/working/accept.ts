@@ -20,6 +20,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import * as Result from "effect/Result"
+import type * as Scope from "effect/Scope"
 import type { KeyValue } from "../../../Backend.ts"
 import type { BackendError } from "../../../BackendError.ts"
 import type { Tenant } from "../../../Tenant.ts"
@@ -29,7 +30,7 @@ import * as Counters from "../../data/counters.ts"
 import * as Keys from "../../data/keys.ts"
 import { transact } from "../../transactions/loop.ts"
 import type { TransactionState } from "../../transactions/state.ts"
-import { type Hub, hubOf } from "../background/hub.ts"
+import { type Hub, usedHub } from "../background/hub.ts"
 import { startMonitor } from "../background/monitor.ts"
 import type { Seen } from "../background/sharedWatch.ts"
 import { clockShows, passedMillis } from "../background/time.ts"
@@ -392,11 +393,17 @@ interface AcceptOptions {
   readonly timeout?: Duration.Input | undefined
 }
 
-export const accept = Effect.fnUntraced(function*(
+export const accept = (
   model: Model,
   input: AcceptOptions | undefined
-): Effect.fn.Return<Option.Option<Job<any>>, InvalidOption | BackendError, Tenant> {
-  const hub = yield* hubOf(model)
+): Effect.Effect<Option.Option<Job<any>>, InvalidOption | BackendError, Tenant> =>
+  Effect.scoped(accepting(model, input))
+
+const accepting = Effect.fnUntraced(function*(
+  model: Model,
+  input: AcceptOptions | undefined
+): Effect.fn.Return<Option.Option<Job<any>>, InvalidOption | BackendError, Tenant | Scope.Scope> {
+  const hub = yield* usedHub(model)
   const options = yield* optionsOf(model, input)
   const maxScheduledTime = yield* timeOf(model, "maxScheduledTime", options.maxScheduledTime)
   const timeoutMillis = yield* patienceOf(model, options.timeout)

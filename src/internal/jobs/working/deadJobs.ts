@@ -10,11 +10,10 @@ import * as Effect from "effect/Effect"
 import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
-import type { Tenant } from "../../../Tenant.ts"
+import { Tenant } from "../../../Tenant.ts"
 import { guarding } from "../../transactions/lending.ts"
 import { logError } from "../../transactions/logging.ts"
 import { keepRunning } from "../../transactions/unforeseen.ts"
-import { hubOf } from "../background/hub.ts"
 import { InvalidOption, render } from "../definition/errors.ts"
 import type { Model } from "../definition/model.ts"
 import { type DeadJob, listen } from "../kept/reports.ts"
@@ -30,7 +29,8 @@ export const deadJobLayer = <A, R>(
     if (typeof handler !== "function") {
       return yield* new InvalidOption({ type: model.type, option: "handler", problem: "must be a function" })
     }
-    const { tenant } = yield* hubOf(model)
+    if (model.problem !== undefined) return yield* model.problem
+    const tenant = yield* Tenant
     const known: Array<DeadJob<A>> = []
     const some = Latch.makeUnsafe(false)
     const none = Latch.makeUnsafe(true)

@@ -14,7 +14,7 @@ import { captured, guarded } from "../../transactions/lending.ts"
 import { transact } from "../../transactions/loop.ts"
 import { traced } from "../../transactions/tracing.ts"
 import { keepRunning } from "../../transactions/unforeseen.ts"
-import { type Hub, hubOf } from "../background/hub.ts"
+import { type Hub, usedHub } from "../background/hub.ts"
 import { startMonitor } from "../background/monitor.ts"
 import {
   type Halt,
@@ -131,7 +131,7 @@ export const workerLayer = <A, E, R>(
     }
     const checked = yield* check(model, yield* optionsOf(model, input))
     const own = checked.model
-    const hub = yield* hubOf(own)
+    const hub = yield* usedHub(own)
     const services = captured(yield* Effect.context<Exclude<R, Scope.Scope>>())
     const jobType = render(own.type)
     const run = (job: Job<A>, trace: Trace | undefined, signal: () => AbortSignal) => {

@@ -241,11 +241,21 @@ export type HostedInit<State, E> =
 export type HostedArgs<P, Which> = IsNone<P> extends true ? [payload: undefined, which: Which]
   : [payload: P, which: Which]
 
+/**
+ * What a handler of an action gets besides payload and state: the server's `tuid`, and the `id` of the message that asked
+ * for it, which tells the message from every other one of its server.
+ *
+ * @since 0.2.0
+ * @category models
+ */
+export type ActionContext = Model.ActionContext
+
 /** A handler for each action. */
 export type ActionHandlers<A, State, R> = {
   readonly [T in keyof A]: (
     payload: PayloadType<PayloadSchema<A[T]>>,
-    state: State
+    state: State,
+    context: ActionContext
   ) => Effect.Effect<void | Halt, never, R>
 }
 

@@ -120,7 +120,17 @@ export interface Behaviour {
   readonly handlers: ReadonlyMap<string, Handler>
 }
 
-export type ActionHandler = (payload: unknown, state: unknown) => Effect.Effect<unknown, never, never>
+/** What handlers of actions get besides payload and state: the server, and the id of the message that asked. */
+export interface ActionContext {
+  readonly tuid: Tuple.Tuple
+  readonly id: string
+}
+
+export type ActionHandler = (
+  payload: unknown,
+  state: unknown,
+  context: ActionContext
+) => Effect.Effect<unknown, never, never>
 
 export type LockedHandler = (
   payload: unknown,

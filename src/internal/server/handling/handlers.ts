@@ -22,7 +22,6 @@ import type { Trace } from "../../data/trace.ts"
 import type { Caller, Envelope } from "../../queue/envelope.ts"
 import { INSTANCE_BYTES } from "../../tenant/limits.ts"
 import { traced } from "../../transactions/tracing.ts"
-import { CallbackTooLong } from "../definition/errors.ts"
 import type {
   ActionRequest,
   Answer,
@@ -33,6 +32,7 @@ import type {
   Outcome,
   Settled
 } from "../definition/model.ts"
+import { identityOf } from "../kept/layout.ts"
 import * as Answers from "../sending/answerCodec.ts"
 import { record } from "./metrics.ts"
 import type { HeldLogs, PureRunner } from "./purity.ts"
@@ -80,6 +80,8 @@ export interface Handled {
   readonly locks: boolean
   /** What the outcome is called in metrics. */
   readonly outcome: "reply" | "noReply" | "error" | "stop" | "lock"
+  /** The span of its handler's run, where there is a tracer: what it asks for belongs under it. */
+  readonly span?: Tracer.AnySpan | undefined
   /** What the caller of a locked handler that died is told. */
   readonly crashed?: string
 }
@@ -188,11 +190,15 @@ export const settle = (
 ): Effect.Effect<Handled, Crash> => {
   const { message } = input
   const takeBack = runner.mark()
-  return Effect.matchCauseEffect(observed(server, input, runner.run(message.tag, callback)), {
+  let span: Tracer.AnySpan | undefined
+  const run = observed(server, input, runner.run(message.tag, callback), (own) => {
+    span = own
+  })
+  return Effect.matchCauseEffect(run, {
     onFailure: (cause) => {
       const failure = cause.reasons.find((reason) => reason._tag === "Fail")
       if (failure === undefined || message.kind !== "call") {
-        return Effect.fail(new Crash([message.tag], cause, logs, isOfOthers(cause) ? undefined : index))
+        return Effect.fail(new Crash([message.tag], cause, logs, runner.hasSpentTime ? index : undefined))
       }
       takeBack()
       return Effect.succeed({ ...nothing(state), answer: Exit.fail(failure.error) })
@@ -200,29 +206,19 @@ export const settle = (
     onSuccess: (outcome) => {
       const problem = problemOf(server, message, outcome)
       return problem === undefined
-        ? Effect.succeed(handledOf(outcome))
+        ? Effect.succeed(span === undefined ? handledOf(outcome) : { ...handledOf(outcome), span })
         : Effect.fail(new Crash([message.tag], Cause.die(new TypeError(problem)), logs, index))
     }
   })
 }
 
-/** Whether a callback met the end of its transaction's time, and others of its batch had spent most of that. */
-const isOfOthers = (cause: Cause.Cause<unknown>): boolean =>
-  cause.reasons.some((reason) =>
-    reason._tag === "Die" && isTooLong(reason.defect) && reason.defect.ranMillis < reason.defect.limitMillis / 2
-  )
-
-/** What a handler died of can throw when it is looked at. */
-const isTooLong = (defect: unknown): defect is CallbackTooLong => {
-  try {
-    return defect instanceof CallbackTooLong
-  } catch {
-    return false
-  }
-}
-
 /** A run of a callback, in a span under the one that the message was sent in, and with the time that it took. */
-const observed = <A, E>(server: Server, input: Incoming, run: Effect.Effect<A, E>): Effect.Effect<A, E> => {
+const observed = <A, E>(
+  server: Server,
+  input: Incoming,
+  run: Effect.Effect<A, E>,
+  began: (span: Tracer.AnySpan) => void
+): Effect.Effect<A, E> => {
   const timed = Effect.clockWith((clock) => {
     const begun = clock.monotonicTimeNanosUnsafe()
     return Effect.onExit(run, () => {
@@ -233,12 +229,12 @@ const observed = <A, E>(server: Server, input: Incoming, run: Effect.Effect<A, E
   return traced(timed, "DgenServer.callback", () => ({
     ...(input.trace === undefined ? {} : { parent: Tracer.externalSpan(input.trace) }),
     attributes: {
-      server: server.definition.name,
+      ...identityOf(server),
       tag: input.message.tag,
       message: input.id,
       attempt: input.attempt
     }
-  }))
+  }), began)
 }
 
 /** A message that changes nothing. */

@@ -187,6 +187,8 @@ export class PureRunner {
   /** When the first callback that waits began to, and when the one that runs did: before that, no step was taken. */
   #begunMillis: number | undefined
   #callbackMillis = 0
+  /** What ended the last callback, if its time was over. */
+  #ended: CallbackTooLong | undefined
   #context: Context.Context<Transaction> | undefined
   #tag = ""
 
@@ -245,6 +247,11 @@ export class PureRunner {
     return Number(this.#clock.monotonicTimeNanosUnsafe() / 1_000_000n)
   }
 
+  /** Whether the callback that ran last spent the time that it ended with: else others of its batch had (4). */
+  get hasSpentTime(): boolean {
+    return this.#ended === undefined || this.#ended.ranMillis >= this.#ended.limitMillis / 2
+  }
+
   /** Why the callback must end, if its transaction's time is over (4). */
   #tooLong(): CallbackTooLong | undefined {
     const now = this.#nowMillis()
@@ -272,6 +279,7 @@ export class PureRunner {
         const tooLong = this.#tooLong()
         if (tooLong === undefined && this.#scheduler.pending > 0) return
         this.#scheduler.left = LAST_STEPS
+        this.#ended = tooLong
         end(Exit.die(tooLong ?? this.#impure()))
         fiber.interruptUnsafe()
       }

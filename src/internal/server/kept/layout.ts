@@ -17,6 +17,7 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Tuple from "../../../Tuple.ts"
+import * as Keys from "../../data/keys.ts"
 import { show } from "../../data/show.ts"
 import { printable } from "../../data/text.ts"
 import { locate, type Located, type QueueKeys } from "../../queue/layout.ts"
@@ -46,13 +47,13 @@ const elementText = (element: Tuple.Element): string => {
 /** A server by its definition and where it lies. */
 export interface Addressed {
   readonly definition: { readonly name: string }
-  readonly keys: { readonly tuid: Tuple.Tuple }
+  readonly keys: { readonly tuid: Tuple.Tuple; readonly tuidText?: string }
 }
 
 /** How errors name a server. */
 export const identityOf = ({ definition, keys }: Addressed) => ({
   server: definition.name,
-  tuid: textOfTuid(keys.tuid)
+  tuid: keys.tuidText ?? textOfTuid(keys.tuid)
 })
 
 /** The keys of one server. */
@@ -72,6 +73,8 @@ export class ServerKeys implements QueueKeys {
   readonly #tenantPrefix: Uint8Array
   readonly #definition: Owner
   #place: Place | undefined
+  #text: string | undefined
+  #tuidText: string | undefined
 
   /** Throws a `TupleError` when the tuid has an element that a key cannot hold. */
   constructor(tenantPrefix: Uint8Array, tuid: Tuple.Tuple, definition: Owner) {
@@ -101,6 +104,16 @@ export class ServerKeys implements QueueKeys {
   ring(state: TransactionState): void {
     signalKey(state.target, state, this.push)
     if (this.#definition.hosted) giveWork(state, this.place)
+  }
+
+  /** Where the server lies in its store, as a text. */
+  get text(): string {
+    return this.#text ??= Keys.toText(this.prefix)
+  }
+
+  /** The tuid for people to read. */
+  get tuidText(): string {
+    return this.#tuidText ??= textOfTuid(this.tuid)
   }
 
   waitingKey(millis: number, caller: Uint8Array, id: number): Uint8Array {

@@ -23,11 +23,12 @@ import * as Queue from "../../queue/queue.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { yieldTurn } from "../../transactions/turns.ts"
 import { type Armed, signalKey, watchKey } from "../../transactions/watching.ts"
-import type { ActionRequest } from "../definition/model.ts"
+import type { Asked } from "../handling/actions.ts"
+import { atRest, measured, type Measures } from "../handling/gauges.ts"
 import { answerOf, Crash, handle, type Handled, type Incoming, type Unread } from "../handling/handlers.ts"
 import { record } from "../handling/metrics.ts"
 import { type Held, type HeldLogs, holdLogs, PureRunner } from "../handling/purity.ts"
-import { loadState, newborn, save, type Server, stop, Unreadable } from "../handling/server.ts"
+import { isEnded, loadState, newborn, save, type Server, stop, Unreadable } from "../handling/server.ts"
 import type { Head, Lock } from "../kept/head.ts"
 import { takeWork } from "../kept/indexes.ts"
 import { headOf, writeHead } from "../kept/state.ts"
@@ -60,7 +61,7 @@ export type Batch =
   | {
     readonly _tag: "Done"
     readonly state: unknown
-    readonly actions: ReadonlyArray<ReadonlyArray<ActionRequest>>
+    readonly actions: ReadonlyArray<Asked>
     readonly acquired: Acquired | undefined
     readonly count: number
     /** Whether the server has nothing else to do, and its entry is gone. */
@@ -108,6 +109,7 @@ export const batchBody = Effect.fnUntraced(function*(
     return { _tag: "Again", died: yield* putBack(server, state, { ...head, fenced: head.fenced.slice(1) }, broken!) }
   }
   if (head?.lock !== undefined) return yield* watchLock(server, state, pace, head, head.lock)
+  if (peeked.length === 0) atRest(server)
   if (peeked.length === 0 && server.isHosted) {
     return { _tag: "Empty", rests: yield* rest(server, state, pace, undefined) }
   }
@@ -115,11 +117,16 @@ export const batchBody = Effect.fnUntraced(function*(
   return yield* runItems(server, state, pace, head, untilFailed(peeked.slice(0, pace.limit)), peeked.length)
 })
 
+/** Notes what is seen of a server that this process still runs. */
+const note = (server: Server, measures: Partial<Measures>): void => {
+  if (!isEnded(server)) measured(server, measures)
+}
+
 /** Measures the queue's length. */
 const measure = (server: Server, state: TransactionState, pace: Pace): Effect.Effect<void> =>
   Effect.map(Queue.length(state, server.keys), (length) => {
     pace.measuredMillis = state.timeMillis
-    record(server, server.metrics.queueLength, length)
+    note(server, { queueLength: length })
   })
 
 /** Breaks the lock if it is over its time (2); else there is nothing to do until it ends, or until then. */
@@ -190,7 +197,7 @@ const runItems = Effect.fnUntraced(function*(
   // once each, and only those that the batch comes to: it may end at its first message
   const envelopeOf = (index: number) => decoded[index] ??= Envelopes.decode(items[index]!.message)
   yield* state.prefetch(() => waitingKeys(server, items.length, envelopeOf))
-  const actions: Array<ReadonlyArray<ActionRequest>> = []
+  const actions: Array<Asked> = []
   const outcomes: Array<Handled["outcome"]> = []
   let current = loaded.state
   let taken = 0
@@ -218,7 +225,7 @@ const runItems = Effect.fnUntraced(function*(
     taken++
     isLeftOpen ||= input.caller !== undefined && handled.answer === undefined && !handled.stopped
     current = handled.state
-    actions.push(handled.actions)
+    actions.push({ id: input.id, span: handled.span, requests: handled.actions })
     outcomes.push(handled.outcome)
     if (handled.stopped || handled.locks) {
       last = { handled, item, input }
@@ -246,7 +253,7 @@ const runItems = Effect.fnUntraced(function*(
     _tag: "Done",
     state: saved.state,
     actions,
-    acquired: lock && { lock, input: last!.input, ...saved },
+    acquired: lock && { lock, input: last!.input, span: last!.handled.span, ...saved },
     count: taken,
     rests
   }
@@ -329,7 +336,7 @@ const runItem = Effect.fnUntraced(function*(
   current: unknown
 ) {
   if (index === 0 && Result.isSuccess(envelope)) {
-    record(server, server.metrics.oldestMillis, Math.max(0, state.timeMillis - envelope.success.millis))
+    note(server, { oldestMillis: Math.max(0, state.timeMillis - envelope.success.millis) })
   }
   if (Result.isFailure(message)) {
     return yield* Effect.fail(new Crash(tagsOf(envelope), Cause.die(new Error(message.failure.problem)), logs, index))

@@ -34,6 +34,7 @@ import { Crash } from "../handling/handlers.ts"
 import { record, retried } from "../handling/metrics.ts"
 import { HeldLogs } from "../handling/purity.ts"
 import { gone, isEnded, type Server, stop, stopUnreadable, Unreadable } from "../handling/server.ts"
+import { identityOf } from "../kept/layout.ts"
 import { afterDeath, charge, isOfMessage } from "../mending/failures.ts"
 import { sweepWaiting } from "../mending/sweep.ts"
 import { type Batch, batchBody, type Pace } from "./batch.ts"
@@ -96,9 +97,8 @@ export const turn = <E = never>(
       retried(server, error)
     }
   })
-  const attributes = { server: server.definition.name }
   return Effect.flatMap(
-    traced(run, "DgenServer.consume", () => ({ attributes })),
+    traced(run, "DgenServer.consume", () => ({ attributes: identityOf(server) })),
     (batch): Effect.Effect<Batch, BackendError | Unreadable | E> => {
       switch (batch._tag) {
         case "Again":

@@ -164,7 +164,6 @@ const pastQueue: Way = (server, checked, call) =>
   )
 
 const calling = (server: Server, operation: string, way: Way): Client["call"] => (tag, payload, timeoutMillis) => {
-  const { definition } = server
   const run = Effect.flatMap(
     Effect.fromResult(check(server, ["call"], operation, tag, payload)),
     (checked) =>
@@ -173,7 +172,7 @@ const calling = (server: Server, operation: string, way: Way): Client["call"] =>
         (bytes) => Answers.decode(server, checked.message, bytes)
       )
   )
-  const call = traced(run, "DgenServer.call", () => ({ attributes: { server: definition.name, tag } }))
+  const call = traced(run, "DgenServer.call", () => ({ attributes: { ...identityOf(server), tag } }))
   return unlessEnded(server, unlessGone(server, Clients.withTimeout(call, server, tag, timeoutMillis)))
 }
 
