@@ -320,6 +320,11 @@ export class TransactionState {
     return new TryRequest(mutations, readConflicts, this.#watches)
   }
 
+  /** The version of the snapshot: that of the newest commit that this try sees. */
+  get readVersion(): Effect.Effect<bigint> {
+    return this.#refused() ? this.#die() : this.#guard(this.driver.readVersion)
+  }
+
   // --- internal ---
 
   /** Whether nothing can be done with this try any more. */

@@ -350,3 +350,21 @@ export class IndexIncomplete
       "with this version, and try again when it has entered them"
   }
 }
+
+/**
+ * A server has as many timers as its definition's `maxTimers` allows. Nothing was set.
+ *
+ * @since 0.2.0
+ * @category errors
+ */
+export class TooManyTimers
+  extends Schema.TaggedError<TooManyTimers>("effect-dgen/DgenServer/TooManyTimers")("TooManyTimers", {
+    server: Schema.String,
+    tuid: Schema.String,
+    limit: Schema.Number
+  })
+{
+  override get message(): string {
+    return `${this.server} ${this.tuid}: it has ${this.limit} timers already, as many as it may: cancel some, or raise maxTimers`
+  }
+}

@@ -39,7 +39,7 @@ const direct = (
   const decoded = message.payload === undefined ? Result.succeed(undefined) : codecOf(message.payload).decode(data)
   return Effect.fromResult(Result.mapBoth(decoded, {
     onFailure: ({ field, problem }) => new InvalidPayload({ ...identityOf(server), tag: message.tag, field, problem }),
-    onSuccess: (payload) => ({ message, payload, data, caller, attempt: 1, trace: undefined })
+    onSuccess: (payload) => ({ message, payload, data, caller, attempt: 1, trace: undefined, timer: undefined })
   }))
 }
 
