@@ -322,7 +322,7 @@ export class TransactionState {
 
   /** The version of the snapshot: that of the newest commit that this try sees. */
   get readVersion(): Effect.Effect<bigint> {
-    return this.#refused() ? this.#die() : this.#guard(this.driver.readVersion)
+    return this.isRefused() ? this.#die() : this.#guard(this.driver.readVersion)
   }
 
   // --- internal ---
