@@ -8,7 +8,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { packPlain, unpackPlain } from "./plain.ts"
 import { Refused } from "./problem.ts"
-import { reading } from "./show.ts"
+import { isA, reading } from "./show.ts"
 import { printable } from "./text.ts"
 import { messageOfThrown } from "./thrown.ts"
 
@@ -31,7 +31,7 @@ const refusing = <A>(run: () => A): Result.Result<A, Problem> =>
   Result.try({
     try: run,
     catch: (cause) => {
-      return cause instanceof Refused
+      return isA(cause, Refused)
         ? { field: cause.field, problem: cause.problem }
         : { field: "", problem: `it threw when it was read: ${messageOfThrown(cause)}` }
     }
