@@ -32,6 +32,7 @@ export type {
   CallError,
   CastError,
   CastInput,
+  CastLaterError,
   CastTxError,
   Client,
   DeadLettersOf,
@@ -47,6 +48,8 @@ export type {
   Running,
   ServiceClass,
   StartError,
+  TimerInfo,
+  TimerOptions,
   Which,
   WhichHosted
 } from "./internal/server/definition/api.ts"
@@ -75,6 +78,7 @@ export {
   PayloadTooLarge,
   ServerKilled,
   ServerStopped,
+  TooManyTimers,
   UnknownMessage,
   WouldDeadlock
 } from "./internal/server/definition/errors.ts"
@@ -579,5 +583,11 @@ export const Service = <Self>() =>
   const H extends boolean = false
 >(
   name: Name,
-  options: { readonly state: S; readonly messages: M; readonly actions?: A; readonly hosted?: H }
+  options: {
+    readonly state: S
+    readonly messages: M
+    readonly actions?: A
+    readonly hosted?: H
+    readonly maxTimers?: number
+  }
 ): ServiceClass<Self, Name, S["Type"], M, A, H> => Services.make(Definition.model(name, options)) as any

@@ -8,6 +8,7 @@
  * 3. Answers and actions leave only with the commit.
  */
 import * as Cause from "effect/Cause"
+import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Predicate from "effect/Predicate"
@@ -94,6 +95,7 @@ export interface Incoming {
   readonly attempt: number
   readonly id: string
   readonly trace: Trace | undefined
+  readonly timer: { readonly id: string; readonly due: number } | undefined
 }
 
 /** The caller of a call whose message names none. */
@@ -112,7 +114,8 @@ export const contextOf = (server: Server, input: Incoming): HandlerContext => ({
   from: fromOf(server.definition.name, server.tuid, input.message, input.caller ?? NOBODY),
   attempt: input.attempt,
   id: input.id,
-  tuid: server.tuid
+  tuid: server.tuid,
+  timer: input.timer && { id: input.timer.id, due: DateTime.makeUnsafe(input.timer.due) }
 })
 
 /** Why a message cannot be handled. */
@@ -137,7 +140,15 @@ export const incoming = (
     return Result.fail({ tag, problem: `${server.definition.name} has no handler for "${tag}"`, isForeign: true })
   }
   if (message.payload === undefined) {
-    return Result.succeed({ message, payload: undefined, caller: envelope.caller, attempt, id, trace: envelope.trace })
+    return Result.succeed({
+      message,
+      payload: undefined,
+      caller: envelope.caller,
+      attempt,
+      id,
+      trace: envelope.trace,
+      timer: envelope.timer
+    })
   }
   const decoded = codecOf(message.payload).decode(envelope.payload)
   if (Result.isFailure(decoded)) {
@@ -155,7 +166,8 @@ export const incoming = (
     caller: envelope.caller,
     attempt,
     id,
-    trace: envelope.trace
+    trace: envelope.trace,
+    timer: envelope.timer
   })
 }
 

@@ -12,6 +12,7 @@
  *                        "lock" <token> <i>                  the message of a lock, until it is handled or requeued
  *                        "dead" <versionstamp> <i> <n>       dead letters
  *                        "deads"                             the counter of them
+ *                        "timer" / "timerId" / "timers" / "wake"   timers, see timers/rows.ts
  * ```
  */
 import * as Effect from "effect/Effect"
@@ -73,6 +74,10 @@ export class ServerKeys implements QueueKeys {
   readonly lock: Uint8Array
   readonly dead: Uint8Array
   readonly deadCount: Uint8Array
+  readonly timers: Uint8Array
+  readonly timerIds: Uint8Array
+  readonly timerCount: Uint8Array
+  readonly wake: Uint8Array
   readonly #tenantPrefix: Uint8Array
   readonly #definition: Owner
   #place: Place | undefined
@@ -95,6 +100,10 @@ export class ServerKeys implements QueueKeys {
     this.lock = Tuple.pack(["lock"], this.prefix)
     this.dead = Tuple.pack(["dead"], this.prefix)
     this.deadCount = Tuple.pack(["deads"], this.prefix)
+    this.timers = Tuple.pack(["timer"], this.prefix)
+    this.timerIds = Tuple.pack(["timerId"], this.prefix)
+    this.timerCount = Tuple.pack(["timers"], this.prefix)
+    this.wake = Tuple.pack(["wake"], this.prefix)
   }
 
   /** Where the server stands in the indexes of its definition. */

@@ -121,6 +121,7 @@ const contextOfDead = (server: Server, died: Died, envelope: Envelopes.Envelope 
       attempt: died.attempts,
       id: died.id,
       tuid: server.tuid,
+      timer: undefined,
       kind: message?.kind ?? "cast"
     } as const
   }

@@ -32,7 +32,7 @@ import { Transaction } from "../../../Transaction.ts"
 import { equalsBytes } from "../../../Tuple.ts"
 import { show } from "../../data/show.ts"
 import { textOfCause } from "../../data/thrown.ts"
-import { withId } from "../../queue/envelope.ts"
+import { begun, withId } from "../../queue/envelope.ts"
 import { logError, logWarning } from "../../transactions/logging.ts"
 import { transact } from "../../transactions/loop.ts"
 import type { TransactionState } from "../../transactions/state.ts"
@@ -110,7 +110,7 @@ export const acquire = (
   queued: { readonly message: Uint8Array; readonly attempts: number } | undefined
 ): Lock => {
   const token = state.operationId.slice(0, 20)
-  if (queued !== undefined) keep(state, server.keys, token, withId(queued.message, input.id))
+  if (queued !== undefined) keep(state, server.keys, token, begun(withId(queued.message, input.id)))
   const { kind, tag } = input.message
   // its entry stays while it is locked: whoever takes the server over sees the lock, and breaks it in time
   if (server.definition.hosted) giveWork(state, server.keys.place)
