@@ -140,6 +140,11 @@ export interface Options<S extends Schema.Codec<any, any, never, never>> {
   readonly maxAttempts?: number | undefined
   /** How long a finished job stays: until it is removed, if absent. With 0 it is removed when it finishes. */
   readonly retention?: Duration.Input | undefined
+  /**
+   * How long a job whose data does not fit the schema waits, from when a worker first met it, for a version of the program
+   * that can read it: 10 minutes if absent. Then it is dead, with the reason in its `error`.
+   */
+  readonly unreadableGrace?: Duration.Input | undefined
   /** So many jobs of this type run together, in all processes: `Infinity` if absent. */
   readonly maxRunning?: number | undefined
   /** So many jobs that were added with one `key` run together, in all processes: `Infinity` if absent. */
@@ -462,8 +467,9 @@ export const make = <S extends Schema.Codec<any, any, never, never>>(
 /**
  * Waits for the next change of a subscribed job, or of the first of several that has one: what came since the
  * subscription, or since the last wait. With `state`, for a change to that state; a job that is in it already, and was
- * not given by a wait before, is given at once. A removal is always given, and nothing follows it. Succeeds with
- * `Option.none()` when the timeout has passed, or when nothing can follow.
+ * not given by a wait before, is given at once. A job that has finished or died comes to no other state but `"removed"`
+ * until somebody asks for another run: that ends a wait for such a state, too, so look at the `state` of what is given. A removal is always
+ * given, and nothing follows it. Succeeds with `Option.none()` when the timeout has passed, or when nothing can follow.
  *
  * Fails with `BackendError` when the tenant's layer has ended, with `UnreadableData` when the job's data does not fit its
  * schema, with `InvalidOption` for what is no subscription, and for options that are none.

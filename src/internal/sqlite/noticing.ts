@@ -64,24 +64,23 @@ export class Noticing {
 
   #watch(): void {
     if (this.#watcher !== undefined || this.#busyPoll !== undefined) return
+    this.#file.keepVersionsAgain()
     const file = this.#file.versionFile
     this.#isLog = file === undefined
     try {
       this.#watcher = fs.watch(file ?? `${this.#file.filename}-wal`, { persistent: false }, (event) => {
-        if (event === "rename") this.#gone()
+        if (event === "rename") this.#forget()
         this.#lookSoon()
       })
       this.#watcher.on("error", () => this.#forget())
     } catch {
       // none that can be watched: the timer notices (3)
-      if (file !== undefined && !fs.existsSync(file)) this.#gone()
     }
   }
 
-  /** The file went away: the timer watches the next one. */
-  #gone(): void {
+  #watchAnew(): void {
     this.#forget()
-    if (!this.#isLog) this.#file.keepVersionsAgain()
+    this.#watch()
   }
 
   #forget(): void {
@@ -96,6 +95,8 @@ export class Noticing {
     setImmediate(() => {
       this.#soon = false
       if (this.#poll === undefined) return
+      // an event may tell that the file was deleted, while this process has it open
+      if (this.#watcher === undefined || this.#file.lostVersions) this.#watchAnew()
       if (this.#look()) this.#ownEvents = 0
       else if (++this.#ownEvents >= OWN_EVENTS_LIMIT) this.#pollWhileBusy()
       else if (this.#isLog) this.#lookAgain(LOG_PAUSE_FIRST_MILLIS)

@@ -86,6 +86,15 @@ export class VersionFile {
     return this.#fd !== undefined
   }
 
+  /** Whether the file that is written has no name any more. */
+  get isDeleted(): boolean {
+    try {
+      return this.#fd !== undefined && fs.fstatSync(this.#fd).nlink === 0
+    } catch {
+      return false
+    }
+  }
+
   /** Makes the file, of its full length, so that a full disk does not matter later; the guard is off where it cannot. */
   prepare(): void {
     this.close()

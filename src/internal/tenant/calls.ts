@@ -6,7 +6,8 @@
  *
  * 1. A call is settled at most once: by a consumer of this process directly, by the bell fiber, or by the layer's end.
  * 2. An answer from another process is written under this layer's prefix together with an addition to the bell; the
- *    bell fiber reads all answers, and clears what it took in the same commit.
+ *    bell fiber reads all answers, tells them, and then clears what it told: no caller waits for that commit. What is read
+ *    twice is told once.
  * 3. Looking for answers and arming the watch are one transaction, so no answer is missed (rule R9).
  * 4. The bell fiber runs only while calls wait. It survives failures of the store: it tries again after a pause.
  */
@@ -59,6 +60,12 @@ export const writeAnswer = (state: TransactionState, instance: Uint8Array, id: n
 export const CallsOf = Context.Reference<Calls | undefined>("effect-dgen/tenant/Calls", {
   defaultValue: () => undefined
 })
+
+/** What a look found. */
+interface Answers {
+  readonly taken: ReadonlyArray<KeyValue>
+  readonly complete: ReadonlyArray<readonly [id: number, bytes: Uint8Array]>
+}
 
 /** The waiting calls of a tenant's layer. */
 export class Calls {
@@ -136,28 +143,31 @@ export class Calls {
       (state) =>
         Effect.map(state.getRange(begin, end, { limit: ANSWERS_LIMIT }), (rows) => {
           armed = undefined
-          if (rows.length === 0) return armed = watchKey(state, key)
-          const answers = this.#collect(rows)
-          for (const row of answers.taken) state.clear(row.key)
-          state.onCommit.push(() => {
-            for (const [id, bytes] of answers.complete) this.settle(id, Exit.succeed(bytes))
-          })
-          return undefined
+          return rows.length === 0 ? armed = watchKey(state, key) : this.#collect(rows)
         })
     )
     const look = Effect.flatMap(
       transact(this.#target, read),
-      (watch) => watch === undefined ? Effect.void : awaitWatch(this.#target, watch)
+      (found) => "taken" in found ? this.#take(found) : awaitWatch(this.#target, found)
     )
     // an interruption can come between the commit that arms the watch and the wait
     return Effect.onInterrupt(look, () => Effect.sync(() => armed?.cancel()))
+  }
+
+  /** Tells answers, which are durable once their reading is, and then takes them out of the store. */
+  #take({ complete, taken }: Answers): Effect.Effect<void, BackendError> {
+    for (const [id, bytes] of complete) this.settle(id, Exit.succeed(bytes))
+    const clear = Effect.map(Transaction, (state) => {
+      for (const row of taken) state.clear(row.key)
+    })
+    return transact(this.#target, clear)
   }
 
   /**
    * The answers among rows; the pieces of one that the limit cut are taken at a later look. What is not whole though no
    * rows follow never will be: its call hears what there is. A row whose key is none of ours is taken away.
    */
-  #collect(rows: ReadonlyArray<KeyValue>) {
+  #collect(rows: ReadonlyArray<KeyValue>): Answers {
     const offset = answerPrefix(this.#target.prefix, this.#instance).length
     const answers = new Map<number, { readonly chunks: number; readonly pieces: Array<KeyValue> }>()
     const taken: Array<KeyValue> = []

@@ -278,7 +278,7 @@ export class Worker<E> implements Taker {
     for (const { held } of batch) this.#forget(held)
     this.#depth.stir()
     if (taken === undefined) return Effect.succeed(Effect.void)
-    this.#leases.setTimeout(taken.timeoutMillis)
+    this.#leases.setTimeout(taken.timeoutMillis, this.#now)
     return Effect.sync(() => {
       for (const [index, job] of taken.jobs.entries()) this.#hold(job, taken.rows[index]!, begunMillis)
       if (taken.isAlone) this.#solitude.began(this)
