@@ -6,7 +6,7 @@
  * 2. What cannot be frozen (a map, bytes, an instance of a class) is compared with what it said when it was handed over
  *    first.
  */
-import * as Cause from "effect/Cause"
+import type * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import { packData, strictCodecOf } from "../../data/codec.ts"
