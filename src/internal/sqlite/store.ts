@@ -43,9 +43,6 @@ const READ_RETRY_MILLIS = 5
 /** For how long reads go on in files that somebody took away (7). */
 const PRESENCE_READ_MILLIS = 250
 
-/** Behind each commit there is a look in any case, which is one before the next commit too, if that comes at once (7). */
-const PRESENCE_COMMIT_MILLIS = 1
-
 /** Waits in real time: another process keeps no other. */
 export const pause = (millis: number): Effect.Effect<void> =>
   Effect.callback((resume) => {
@@ -172,7 +169,7 @@ export class SqliteStore {
     const wait = this.#log.wait()
     if (wait !== undefined) return this.#flushIn(wait)
     try {
-      this.#file.checkPresence(PRESENCE_COMMIT_MILLIS)
+      this.#file.checkPresence(0)
       this.#file.execute("BEGIN IMMEDIATE")
     } catch (cause) {
       return this.#locked(this.#errorOf(cause))
