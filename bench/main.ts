@@ -4,6 +4,8 @@
  *   npm run bench
  *   npm run bench -- --only calls --folder /dev/shm
  *   npm run bench -- --only backlog --backlog 1000000
+ *   npm run bench -- --only idle --servers 10000
+ *   npm run bench -- --only clearing --messages 1000000
  *
  * `flush ms` is what one commit of SQLite took: on a disk mostly its sync, so that ratios of different disks can be told
  * apart. `per flush` is how many runs shared one.
@@ -12,12 +14,14 @@ import { Effect } from "effect"
 import * as fs from "node:fs"
 import { backlog } from "./backlog.ts"
 import { calls, throughput } from "./calls.ts"
+import { clearing } from "./clearing.ts"
+import { idle } from "./idle.ts"
 import { memory } from "./memory.ts"
 import { processes } from "./processes.ts"
 import { states } from "./state.ts"
 import { folder, options, store, warmUp } from "./support.ts"
 
-const parts = { calls, throughput, backlog, states, memory, processes }
+const parts = { calls, throughput, backlog, states, memory, processes, idle, clearing }
 
 const program = Effect.gen(function*() {
   yield* warmUp

@@ -21,6 +21,10 @@ export const options = parseArgs({
     folder: { type: "string", default: ".data" },
     /** One more size of backlog, such as 1000000. */
     backlog: { type: "string" },
+    /** How many servers are idle. */
+    servers: { type: "string", default: "10000" },
+    /** How many messages are killed with their server. */
+    messages: { type: "string", default: "1000000" },
     /** One part alone. */
     only: { type: "string" }
   }

@@ -33,6 +33,7 @@ const ROOMS = [
   ["internal/server/sending", "what is sent: messages to a server, answers to callers, clients"],
   ["internal/server/handling", "how one message is handled: a running server's parts, handlers, purity, actions"],
   ["internal/server/mending", "what puts a server in order: attempts, requeues, an operator's unlock, sweeps, kill"],
+  ["internal/server/timers", "messages that are sent at their time: rows, setting, sending what is due"],
   ["internal/server/running", "what runs: the consumer and its batches, inline calls, locked handlers, the handle"],
   ["internal/server/hosting", "hosted servers: which process works on which, and what has something to do"],
   ["internal/server", "the service of a definition: options checked, parts put together"],

@@ -32,6 +32,7 @@ export type {
   CallError,
   CastError,
   CastInput,
+  CastLaterError,
   CastTxError,
   Client,
   DeadLettersOf,
@@ -47,10 +48,19 @@ export type {
   Running,
   ServiceClass,
   StartError,
+  TimerInfo,
+  TimerOptions,
   Which,
   WhichHosted
 } from "./internal/server/definition/api.ts"
-export type { Call, Cast, HandlerContext, Info, LockedContext } from "./internal/server/definition/definition.ts"
+export type {
+  ActionContext,
+  Call,
+  Cast,
+  HandlerContext,
+  Info,
+  LockedContext
+} from "./internal/server/definition/definition.ts"
 export {
   ActionTimeout,
   CallbackTooLong,
@@ -68,6 +78,7 @@ export {
   PayloadTooLarge,
   ServerKilled,
   ServerStopped,
+  TooManyTimers,
   UnknownMessage,
   WouldDeadlock
 } from "./internal/server/definition/errors.ts"
@@ -572,5 +583,11 @@ export const Service = <Self>() =>
   const H extends boolean = false
 >(
   name: Name,
-  options: { readonly state: S; readonly messages: M; readonly actions?: A; readonly hosted?: H }
+  options: {
+    readonly state: S
+    readonly messages: M
+    readonly actions?: A
+    readonly hosted?: H
+    readonly maxTimers?: number
+  }
 ): ServiceClass<Self, Name, S["Type"], M, A, H> => Services.make(Definition.model(name, options)) as any

@@ -48,6 +48,8 @@ import type { CronOptions } from "./internal/jobs/schedules/plan.ts"
 import * as Subscriptions from "./internal/jobs/watching/subscriptions.ts"
 import type { Change } from "./internal/jobs/watching/waiting.ts"
 import * as Accept from "./internal/jobs/working/accept.ts"
+import type { BatchResult } from "./internal/jobs/working/batching.ts"
+import type { HandlerContext } from "./internal/jobs/working/context.ts"
 import * as DeadJobs from "./internal/jobs/working/deadJobs.ts"
 import * as Working from "./internal/jobs/working/layer.ts"
 import type { Tenant } from "./Tenant.ts"
@@ -79,7 +81,9 @@ export type { Scheduled } from "./internal/jobs/schedules/control.ts"
 export type { CronOptions } from "./internal/jobs/schedules/plan.ts"
 export type { Subscription } from "./internal/jobs/watching/subscriptions.ts"
 export type { Change } from "./internal/jobs/watching/waiting.ts"
-export type { HandlerContext, WorkerOptions } from "./internal/jobs/working/layer.ts"
+export type { BatchResult } from "./internal/jobs/working/batching.ts"
+export type { HandlerContext } from "./internal/jobs/working/context.ts"
+export type { BatchContext, BatchWorkerOptions, WorkerOptions } from "./internal/jobs/working/layer.ts"
 
 /**
  * The longest data of a job, packed.
@@ -136,6 +140,11 @@ export interface Options<S extends Schema.Codec<any, any, never, never>> {
   readonly maxAttempts?: number | undefined
   /** How long a finished job stays: until it is removed, if absent. With 0 it is removed when it finishes. */
   readonly retention?: Duration.Input | undefined
+  /**
+   * How long a job whose data does not fit the schema waits, from when a worker first met it, for a version of the program
+   * that can read it: 10 minutes if absent. Then it is dead, with the reason in its `error`.
+   */
+  readonly unreadableGrace?: Duration.Input | undefined
   /** So many jobs of this type run together, in all processes: `Infinity` if absent. */
   readonly maxRunning?: number | undefined
   /** So many jobs that were added with one `key` run together, in all processes: `Infinity` if absent. */
@@ -320,8 +329,50 @@ export interface JobType<in out A> {
    * interrupted. The end of the layer's scope lets handlers end within `grace`, then hands their jobs back.
    */
   workerLayer<E, R>(
-    handler: (job: Job<A>, context: Working.HandlerContext<A>) => Effect.Effect<A | void, E, R>,
+    handler: (job: Job<A>, context: HandlerContext<A>) => Effect.Effect<A | void, E, R>,
     options?: Working.WorkerOptions
+  ): Layer.Layer<never, InvalidOption, Tenant | Exclude<R, Scope.Scope>>
+
+  /**
+   * A worker whose handler gets several jobs at once: up to `maxJobs`, or what came within `maxWait`. It answers with a
+   * `Result` for each of them, in their order: success with final data or nothing, or a failure, which is a failed
+   * attempt of that job alone. With nothing instead, all of them are finished. What it fails with or dies of is a failed
+   * attempt of each. Leases, retries, limits and the end of the scope are those of `workerLayer`, job by job.
+   *
+   * **Example** (One request for many jobs)
+   *
+   * ```ts import.meta.vitest
+   * import { Effect, Layer, Result, Schema } from "effect"
+   * import { Jobs, MemoryBackend, Tenant } from "effect-dgen"
+   *
+   * const Mails = Jobs.make("mails", { data: Schema.Struct({ to: Schema.String }), maxAttempts: 1 })
+   *
+   * const sizes: Array<number> = []
+   * const Worker = Mails.batchWorkerLayer((jobs) =>
+   *   Effect.sync(() => {
+   *     sizes.push(jobs.length)
+   *     return jobs.map(({ data }) => data.to === "" ? Result.fail("nobody") : Result.succeed(undefined))
+   *   }), { maxJobs: 3 })
+   *
+   * const program = Effect.gen(function*() {
+   *   yield* Tenant.transact(Effect.forEach(["ada", "", "grace"], (to, i) => Mails.add(i, { to })))
+   *   yield* Layer.build(Worker)
+   *   const counts = yield* Effect.repeat(Tenant.transact(Mails.counts), {
+   *     until: ({ dead, finished }) => dead + finished === 3
+   *   })
+   *   return { sizes, dead: counts.dead }
+   * }).pipe(Effect.scoped, Effect.provide(Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))))
+   *
+   * await Effect.runPromise(program)
+   * // => { sizes: [3], dead: 1 }
+   * ```
+   */
+  batchWorkerLayer<E, R>(
+    handler: (
+      jobs: ReadonlyArray<Job<A>>,
+      context: Working.BatchContext
+    ) => Effect.Effect<ReadonlyArray<BatchResult<A>> | void, E, R>,
+    options?: Working.BatchWorkerOptions
   ): Layer.Layer<never, InvalidOption, Tenant | Exclude<R, Scope.Scope>>
 
   /**
@@ -401,6 +452,7 @@ export const make = <S extends Schema.Codec<any, any, never, never>>(
     subscribe: (id) => Subscriptions.subscribe(model, id),
     changes: (id) => Subscriptions.changes(model, id),
     workerLayer: (handler, options) => Working.workerLayer(model, handler, options),
+    batchWorkerLayer: (handler, options) => Working.batchWorkerLayer(model, handler, options),
     deadJobLayer: (handler) => DeadJobs.deadJobLayer(model, handler),
     cronLayer: (name, options) => Cron.cronLayer(model, name, options),
     schedules: Control.list(model),
@@ -415,8 +467,9 @@ export const make = <S extends Schema.Codec<any, any, never, never>>(
 /**
  * Waits for the next change of a subscribed job, or of the first of several that has one: what came since the
  * subscription, or since the last wait. With `state`, for a change to that state; a job that is in it already, and was
- * not given by a wait before, is given at once. A removal is always given, and nothing follows it. Succeeds with
- * `Option.none()` when the timeout has passed, or when nothing can follow.
+ * not given by a wait before, is given at once. A job that has finished or died comes to no other state but `"removed"`
+ * until somebody asks for another run: that ends a wait for such a state, too, so look at the `state` of what is given. A removal is always
+ * given, and nothing follows it. Succeeds with `Option.none()` when the timeout has passed, or when nothing can follow.
  *
  * Fails with `BackendError` when the tenant's layer has ended, with `UnreadableData` when the job's data does not fit its
  * schema, with `InvalidOption` for what is no subscription, and for options that are none.

@@ -197,14 +197,24 @@ describe("client", () => {
     Counter.client({ tuid: "counter" })
   })
 
-  it("calls, casts and looks, and no more", () => {
+  it("calls, casts, sets timers and looks, and no more", () => {
     const client = {} as Effect.Success<ReturnType<typeof Counter.client>>
     const service = {} as Counter["Service"]
     expect<typeof client.call>().type.toBe<typeof service.call>()
     expect<typeof client.cast>().type.toBe<typeof service.cast>()
     expect<typeof client.castAll>().type.toBe<typeof service.castAll>()
     expect<typeof client.state>().type.toBe<typeof service.state>()
-    expect<keyof typeof client>().type.toBe<"call" | "cast" | "castAll" | "queueLength" | "locked" | "state">()
+    expect<keyof typeof client>().type.toBe<
+      | "call"
+      | "cast"
+      | "castAll"
+      | "castLater"
+      | "cancelTimer"
+      | "timers"
+      | "queueLength"
+      | "locked"
+      | "state"
+    >()
     expect(service).type.toBeAssignableTo<typeof client>()
   })
 })

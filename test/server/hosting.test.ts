@@ -1,7 +1,10 @@
 import { MemoryBackend, SqliteBackend } from "effect-dgen"
 import * as path from "node:path"
+import { hostedLocksSuite } from "../suites/hosting/locks.ts"
 import { sharingSuite } from "../suites/hosting/sharing.ts"
 import { temporaryFolder } from "../support/temporary.ts"
 
 sharingSuite("MemoryBackend", MemoryBackend.layer)
 sharingSuite("SqliteBackend", SqliteBackend.layer({ filename: path.join(temporaryFolder(), "hosting.db") }))
+hostedLocksSuite("MemoryBackend", MemoryBackend.layer)
+hostedLocksSuite("SqliteBackend", SqliteBackend.layer({ filename: path.join(temporaryFolder(), "locks.db") }))

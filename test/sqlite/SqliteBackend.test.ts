@@ -1,6 +1,7 @@
 import { SqliteBackend } from "effect-dgen"
 import * as path from "node:path"
 import { suite } from "../suites/backend/backend.ts"
+import { clearingSuite } from "../suites/backend/clearing.ts"
 import { refusalsSuite } from "../suites/backend/refusals.ts"
 import { temporaryFolder } from "../support/temporary.ts"
 
@@ -8,3 +9,4 @@ const backend = SqliteBackend.layer({ filename: path.join(temporaryFolder(), "su
 
 suite("SqliteBackend", backend)
 refusalsSuite("SqliteBackend", backend)
+clearingSuite("SqliteBackend", backend)

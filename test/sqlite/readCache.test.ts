@@ -62,18 +62,21 @@ describe("ReadCache", () => {
     cache.confirm()
     cache.read("b", value("old"))
     cache.readRange("r", "t", 0)
-    cache.wrote(new Map([["a", value("2")], ["b", value("new")], ["n", undefined], ["s", value("1")]]))
+    cache.wrote({
+      writes: new Map([["a", value("2")], ["b", value("new")], ["n", undefined], ["s", value("1")]]),
+      clears: []
+    })
     cache.confirm()
     assert.deepStrictEqual(cache.get("a"), value("2"))
     assert.deepStrictEqual(cache.get("b"), value("new"))
     assert.isFalse(cache.has("n") || cache.isEmpty("r", "t"))
     assert.isTrue(cache.isEmpty("m", "p"))
-    cache.wrote(new Map([["p", value("1")]]))
+    cache.wrote({ writes: new Map([["p", value("1")]]), clears: [] })
     assert.isTrue(cache.isEmpty("m", "p"))
-    cache.wrote(new Map([["a", undefined], ["m", value("1")]]))
+    cache.wrote({ writes: new Map([["a", undefined], ["m", value("1")]]), clears: [] })
     assert.deepStrictEqual([cache.has("a"), cache.get("a")], [true, undefined])
     assert.isFalse(cache.isEmpty("m", "p") || cache.isEmpty("n", "o"))
-    cache.wrote(new Map([["a", new Uint8Array(100_000)]]))
+    cache.wrote({ writes: new Map([["a", new Uint8Array(100_000)]]), clears: [] })
     assert.isFalse(cache.has("a"))
   })
 

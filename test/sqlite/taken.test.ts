@@ -175,7 +175,8 @@ describe.skipIf(process.platform === "win32")("SqliteBackend while a process has
         }))
       yield* withBackend(filename, (backend) =>
         Effect.gen(function*() {
-          assert.strictEqual(yield* prefixOf(backend, 3), 3)
+          // a commit that failed because its files were away may be in them
+          assert.isAtLeast(yield* prefixOf(backend, 4), 3)
           yield* writeKeys(backend, 3, 3)
         }))
     }))

@@ -23,6 +23,10 @@ export const reading = <A, B>(read: () => A, instead: B): A | B => {
   }
 }
 
+/** Whether a value is of a class; one that cannot be asked is not. */
+export const isA = <A>(value: unknown, type: abstract new(...args: Array<any>) => A): value is A =>
+  reading(() => value instanceof type, false)
+
 /** The text of a value; a string is its own. */
 export const show = (value: unknown): string =>
   typeof value === "string" ? printable(value) : printable(new Looking().at(value, 0), SHOWN_CHARACTERS)

@@ -1,11 +1,11 @@
 /**
- * A message in the queue: `[format, tag, payload, caller, trace, millis, id, server]` as MessagePack. Decoders refuse what they do not know
+ * A message in the queue: `[format, tag, payload, caller, trace, millis, id, server, timer]` as MessagePack. Decoders refuse what they do not know
  * with a problem: bytes in a store can come from any version.
  */
 import * as Result from "effect/Result"
 import { packData, packValue, type Problem, unpackValue } from "../data/codec.ts"
 import { plainTrace, readTrace, type Trace } from "../data/trace.ts"
-import { INSTANCE_BYTES } from "../tenant/limits.ts"
+import { INSTANCE_BYTES, isTime } from "../tenant/limits.ts"
 
 const FORMAT = 1
 
@@ -29,9 +29,14 @@ export interface Envelope {
   readonly id?: string | undefined
   /** The definition that it was sent to; older senders do not say. */
   readonly server?: string | undefined
+  /**
+   * The timer that sent it, and the time that it was sent for. The mark is that of the timer's setting, as long as nobody
+   * has begun to handle the message.
+   */
+  readonly timer?: { readonly id: string; readonly due: number; readonly mark: Uint8Array | undefined } | undefined
 }
 
-const dataOf = ({ caller, id, millis, payload, server, tag, trace }: Envelope): ReadonlyArray<unknown> => [
+const dataOf = ({ caller, id, millis, payload, server, tag, timer, trace }: Envelope): ReadonlyArray<unknown> => [
   FORMAT,
   tag,
   payload ?? null,
@@ -39,7 +44,8 @@ const dataOf = ({ caller, id, millis, payload, server, tag, trace }: Envelope): 
   trace === undefined ? null : plainTrace(trace),
   millis,
   id ?? null,
-  server ?? null
+  server ?? null,
+  ...(timer === undefined ? [] : [[timer.id, timer.due, timer.mark ?? null]])
 ]
 
 /** The bytes of a message, or what cannot be kept of its payload. */
@@ -61,14 +67,15 @@ export const withId = (bytes: Uint8Array, id: string): Uint8Array =>
 export const decode = (bytes: Uint8Array): Result.Result<Envelope, string> =>
   Result.flatMap(unpackValue(bytes), (data): Result.Result<Envelope, string> => {
     if (!Array.isArray(data) || data[0] !== FORMAT) return Result.fail("not a message of this version")
-    const [, tag, sentPayload, caller, trace, sent, named, sentTo] = data as Array<unknown>
+    const [, tag, sentPayload, caller, trace, sent, named, sentTo, sentBy] = data as Array<unknown>
     const payload = sentPayload ?? null
     const id = typeof named === "string" ? named : undefined
     const server = typeof sentTo === "string" ? sentTo : undefined
     const millis = isCount(sent) ? sent : 0
+    const timer = timerOf(sentBy)
     if (typeof tag !== "string") return Result.fail("a message without a name")
     if (caller === null || caller === undefined) {
-      return Result.succeed({ tag, payload, caller: undefined, trace: readTrace(trace), millis, id, server })
+      return Result.succeed({ tag, payload, caller: undefined, trace: readTrace(trace), millis, id, server, timer })
     }
     if (!Array.isArray(caller)) return Result.fail("a message with an unknown caller")
     const [instance, number, called] = caller as Array<unknown>
@@ -84,9 +91,23 @@ export const decode = (bytes: Uint8Array): Result.Result<Envelope, string> =>
       trace: readTrace(trace),
       millis,
       id,
-      server
+      server,
+      timer
     })
   })
+
+const timerOf = (data: unknown): Envelope["timer"] => {
+  if (!Array.isArray(data)) return undefined
+  const [id, due, mark] = data as Array<unknown>
+  if (typeof id !== "string" || !isTime(due)) return undefined
+  return { id, due, mark: mark instanceof Uint8Array ? mark : undefined }
+}
+
+/** A message whose handling has begun leaves its place in the queue: it counts from now on, whatever becomes of its timer. */
+export const begun = (bytes: Uint8Array): Uint8Array => {
+  const envelope = Result.getOrUndefined(decode(bytes))
+  return envelope?.timer === undefined ? bytes : encode({ ...envelope, timer: { ...envelope.timer, mark: undefined } })
+}
 
 /** Whether bytes are a message as a later version writes them. */
 export const isNewer = (bytes: Uint8Array): boolean => {

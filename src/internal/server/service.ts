@@ -12,6 +12,7 @@ import { Tenant } from "../../Tenant.ts"
 import type { Transaction } from "../../Transaction.ts"
 import type * as Tuple from "../../Tuple.ts"
 import { show } from "../data/show.ts"
+import { outside } from "../transactions/callback.ts"
 import { captured } from "../transactions/lending.ts"
 import {
   checkBehaviour,
@@ -35,7 +36,9 @@ import { remove } from "./mending/kill.ts"
 import { list } from "./mending/listing.ts"
 import * as Operating from "./mending/operating.ts"
 import * as Runtime from "./running/start.ts"
+import { self } from "./sending/messages.ts"
 import { replyTo } from "./sending/replying.ts"
+import { argumentsOf, cancelTimerTx, castLaterTx, timersOf } from "./timers/client.ts"
 
 type Started = Options & { readonly tuid: Tuple.Tuple }
 
@@ -87,6 +90,10 @@ const withTuid = <A, E>(
 ): Effect.Effect<A, E | InvalidTuid, Transaction> =>
   Effect.suspend(() => Effect.flatMap(tuidOf(definition, which), use))
 
+/** Which server the options of a timer say. */
+const whichOf = (options: unknown): Which | undefined =>
+  Predicate.isObject(options) && (options as Which).tuid !== undefined ? { tuid: (options as Which).tuid } : undefined
+
 const lockInfo = ({ attempts, kind, millis, tag, token }: Lock) => ({
   token: Buffer.from(token).toString("hex"),
   since: DateTime.makeUnsafe(millis),
@@ -95,15 +102,29 @@ const lockInfo = ({ attempts, kind, millis, tag, token }: Lock) => ({
   attempts
 })
 
-/** A client; that of a hosted server can kill it. */
+/** A client, with timers; that of a hosted server can kill it. */
 const clientOf = (definition: Model.Definition, tuid: Tuple.Tuple) =>
   Effect.map(
     Effect.zip(Runtime.client(definition, tuid), Tenant),
-    ([made, tenant]) =>
-      definition.hosted
-        ? { ...made, kill: remove({ definition, tenant, keys: new ServerKeys(tenant.prefix, tuid, definition) }) }
-        : made
+    ([made, tenant]) => {
+      const located = { definition, tenant, keys: new ServerKeys(tenant.prefix, tuid, definition) }
+      return { ...made, ...timersOf(located), ...(definition.hosted ? { kill: remove(located) } : {}) }
+    }
   )
+
+/** What the handle of a server, or of one that this process hosts, has besides. */
+const withTimers = <A extends Model.Client & { readonly tuid: Tuple.Tuple }>(
+  definition: Model.Definition,
+  running: A
+): Effect.Effect<A & ReturnType<typeof timersOf>, never, Tenant> =>
+  Effect.map(Tenant, (tenant) => ({
+    ...running,
+    ...timersOf({ definition, tenant, keys: new ServerKeys(tenant.prefix, running.tuid, definition) })
+  }))
+
+/** The keys of the server whose handler runs. */
+const selfKeys = (definition: Model.Definition, operation: string) =>
+  Effect.map(self(definition, operation), (tuid) => (prefix: Uint8Array) => new ServerKeys(prefix, tuid, definition))
 
 /** Everything of a service class but its types. */
 export const make = (definition: Model.Definition): object => {
@@ -117,8 +138,10 @@ export const make = (definition: Model.Definition): object => {
       Effect.andThen(checkBehaviour(definition, behaviour), checkOptions(name, started)),
       (checked) =>
         Effect.flatMap(effects, (handlers) =>
-          Effect.map(Runtime.start(behaviour, handlers, checked), (running) =>
-            typedRunning(definition, running)))
+          Effect.flatMap(
+            Runtime.start(behaviour, handlers, checked),
+            (running) => withTimers(definition, typedRunning(definition, running))
+          ))
     )
   return Object.assign(Base, {
     behaviour: (input: any) => makeBehaviour(definition, input),
@@ -163,6 +186,26 @@ export const make = (definition: Model.Definition): object => {
       ),
     list: (options?: unknown) => Effect.flatMap(checkList(name, options), (page) => list(definition, page)),
     castSelfTx: (tag: string, payload?: unknown) => Runtime.castSelfTx(definition, "castSelfTx", [[tag, payload]]),
+    castLaterTx: (tag: string, ...args: ReadonlyArray<unknown>) =>
+      withTuid(
+        definition,
+        whichOf(argumentsOf(definition, tag, args)[1]),
+        (tuid) =>
+          castLaterTx(definition, (prefix) => new ServerKeys(prefix, tuid, definition), "castLaterTx", tag, args)
+      ),
+    castLaterSelfTx: (tag: string, ...args: ReadonlyArray<unknown>) =>
+      Effect.flatMap(
+        selfKeys(definition, "castLaterSelfTx"),
+        (keysOf) => castLaterTx(definition, keysOf, "castLaterSelfTx", tag, args)
+      ),
+    cancelTimerTx: (id: unknown, which?: Which) =>
+      withTuid(
+        definition,
+        which,
+        (tuid) => cancelTimerTx(definition, (prefix) => new ServerKeys(prefix, tuid, definition), id)
+      ),
+    cancelTimerSelfTx: (id: unknown) =>
+      Effect.flatMap(selfKeys(definition, "cancelTimerSelfTx"), (keysOf) => cancelTimerTx(definition, keysOf, id)),
     castTx: (tag: string, payload?: unknown, which?: Which) =>
       withTuid(definition, which, (tuid) => Runtime.castAllTx(definition, tuid, "castTx", [[tag, payload]])),
     castAllTx: (messages: any, which?: Which) =>
@@ -197,6 +240,7 @@ const makeBehaviour = (
 
 const timed = (
   definition: Model.Definition,
+  operation: string,
   run: (tag: string, payload: unknown, timeoutMillis: number) => Effect.Effect<unknown, unknown>
 ) =>
 (tag: string, ...args: ReadonlyArray<unknown>) => {
@@ -204,7 +248,8 @@ const timed = (
     definition.messages.get(tag)?.payload !== undefined || args.length !== 1 || !isCallOptions(args[0])
       ? args
       : [undefined, args[0]]
-  return Effect.flatMap(checkTimeout(definition.name, options as CallOptions), (millis) => run(tag, payload, millis))
+  const checked = checkTimeout(definition.name, options as CallOptions)
+  return outside(operation, Effect.flatMap(checked, (millis) => run(tag, payload, millis)))
 }
 
 /** A call without a payload may have its options in the payload's place. */
@@ -213,7 +258,7 @@ const isCallOptions = (value: unknown): boolean =>
 
 const typedClient = <A extends Model.Client>(definition: Model.Definition, client: A) => ({
   ...client,
-  call: timed(definition, client.call)
+  call: timed(definition, "call", client.call)
 })
 
 const typedRunning = <A extends Pick<Model.Running, "call" | "priorityCall">>(
@@ -221,6 +266,6 @@ const typedRunning = <A extends Pick<Model.Running, "call" | "priorityCall">>(
   running: A
 ) => ({
   ...running,
-  call: timed(definition, running.call),
-  priorityCall: timed(definition, running.priorityCall)
+  call: timed(definition, "call", running.call),
+  priorityCall: timed(definition, "priorityCall", running.priorityCall)
 })

@@ -8,9 +8,11 @@
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { DatabaseSync, type StatementSync } from "node:sqlite"
+import type { Range } from "../stores/acceptedCommit.ts"
 import { damaged, toBackendError, unusable } from "./errors.ts"
-import { checkFile, checkTables, checkVersion, lookAtLog, prepareVersion, readVersion } from "./opening.ts"
+import { checkFile, checkTables, checkVersion, lookAtLog, prepareVersion, readSigned } from "./opening.ts"
 import { Presence } from "./presence.ts"
+import { type Raw, Rows } from "./rows.ts"
 import { VersionFile, versionFileOf } from "./versionFile.ts"
 
 /**
@@ -24,13 +26,11 @@ export class SqliteFile {
   readonly filename: string
   readonly #db: DatabaseSync
   readonly #versions: VersionFile
-  readonly #get: StatementSync
-  readonly #forward: StatementSync
-  readonly #backward: StatementSync
-  readonly #set: StatementSync
-  readonly #delete: StatementSync
+  readonly #rows: Rows
   readonly #version: StatementSync
   readonly #setVersion: StatementSync
+  readonly #changes: StatementSync
+  readonly #setChanges: StatementSync
   readonly #dataVersion: StatementSync
   readonly #statements = new Map<string, StatementSync>()
   #presence: Presence | undefined
@@ -39,13 +39,13 @@ export class SqliteFile {
     this.filename = filename
     this.#db = db
     this.#versions = versions
-    this.#get = db.prepare("SELECT v FROM kv WHERE k = ?")
-    this.#forward = db.prepare("SELECT k, v FROM kv WHERE k >= ? AND k < ? ORDER BY k LIMIT ?")
-    this.#backward = db.prepare("SELECT k, v FROM kv WHERE k >= ? AND k < ? ORDER BY k DESC LIMIT ?")
-    this.#set = db.prepare("INSERT INTO kv (k, v) VALUES (?, ?) ON CONFLICT (k) DO UPDATE SET v = excluded.v")
-    this.#delete = db.prepare("DELETE FROM kv WHERE k = ?")
+    this.#rows = new Rows(db)
     this.#version = prepareVersion(db)
     this.#setVersion = db.prepare("UPDATE meta SET value = ? WHERE name = 'version'")
+    this.#changes = db.prepare("SELECT value FROM meta WHERE name = 'changes'")
+    this.#setChanges = db.prepare(
+      "INSERT INTO meta VALUES ('changes', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+    )
     this.#dataVersion = db.prepare("PRAGMA data_version")
     this.#dataVersion.setReturnArrays(true)
     for (const sql of ["BEGIN IMMEDIATE", "COMMIT", "ROLLBACK"]) this.#statements.set(sql, db.prepare(sql))
@@ -95,6 +95,7 @@ export class SqliteFile {
   }
 
   execute(sql: "BEGIN IMMEDIATE" | "COMMIT" | "ROLLBACK"): void {
+    if (sql === "ROLLBACK") this.#rows.forget()
     this.attempt(() => this.#statements.get(sql)!.run())
   }
 
@@ -104,7 +105,11 @@ export class SqliteFile {
 
   /** The version of the newest commit of any process. */
   version(): number {
-    return this.attempt(() => readVersion(this.filename, this.#version))
+    return this.attempt(() => {
+      const signed = readSigned(this.filename, this.#version)
+      this.#rows.seen(signed < 0)
+      return Math.abs(signed)
+    })
   }
 
   /** SQLite's count of the commits by other connections, in no relation to `version`. */
@@ -113,18 +118,27 @@ export class SqliteFile {
   }
 
   setVersion(version: number): void {
-    this.attempt(() => this.#setVersion.run(version))
+    this.attempt(() => this.#setVersion.run(this.#rows.hasCleared ? -version : version))
+  }
+
+  /** What the newest commits changed, see `changeLog.ts`. */
+  changes(): Buffer {
+    const value = this.attempt(() => this.#changes.get()?.value)
+    return value instanceof Uint8Array ? Buffer.from(value) : Buffer.alloc(0)
+  }
+
+  setChanges(log: Uint8Array): void {
+    this.attempt(() => this.#setChanges.run(log))
   }
 
   get(key: string): Uint8Array | undefined {
-    const row = this.attempt(() => this.#get.get(bytes(key)))
-    return row === undefined ? undefined : this.#value(row.v)
+    const value = this.attempt(() => this.#rows.get(key))
+    return value === undefined ? undefined : this.#value(value)
   }
 
   range(begin: string, end: string, limit: number, reverse: boolean): Array<readonly [string, Uint8Array]> {
-    const statement = reverse ? this.#backward : this.#forward
-    const rows = this.attempt(() => statement.all(bytes(begin), bytes(end), limit === Infinity ? -1 : limit))
-    return rows.map((row) => [Buffer.from(row.k as Uint8Array).toString("latin1"), this.#value(row.v)])
+    const rows: ReadonlyArray<Raw> = this.attempt(() => this.#rows.range(begin, end, limit, reverse))
+    return rows.map(([key, value]) => [key, this.#value(value)])
   }
 
   /** SQLite's columns hold values of any type, whoever writes them. */
@@ -134,7 +148,22 @@ export class SqliteFile {
   }
 
   write(key: string, value: Uint8Array | undefined): void {
-    this.attempt(() => value === undefined ? this.#delete.run(bytes(key)) : this.#set.run(bytes(key), value))
+    this.attempt(() => this.#rows.write(key, value))
+  }
+
+  /** Clears a range within a transaction, and leaves the rows of a long one to `sweep`. */
+  clear(range: Range): void {
+    this.attempt(() => this.#rows.clear(range))
+  }
+
+  /** Whether rows of cleared ranges are left to delete. */
+  get hasCleared(): boolean {
+    return this.#rows.hasCleared
+  }
+
+  /** Deletes so many of them at the most, within a transaction. */
+  sweep(rows: number): void {
+    this.attempt(() => this.#rows.pass(rows))
   }
 
   /** How long the log is, at the last look whether it is there. */
@@ -204,8 +233,6 @@ export class SqliteFile {
     }
   }
 }
-
-const bytes = (key: string): Buffer => Buffer.from(key, "latin1")
 
 /** Sets how commits are made durable, of a file that is ours. */
 const prepareFile = (db: DatabaseSync): void => {

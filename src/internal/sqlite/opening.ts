@@ -13,13 +13,11 @@ import * as fs from "node:fs"
 import { DatabaseSync, type StatementSync } from "node:sqlite"
 import { pathToFileURL } from "node:url"
 import { beingMade, cut, damaged, foreign, gone, isMalformed, newer, older, unusable } from "./errors.ts"
+import { FORMAT, FORMAT_CLEARED } from "./rows.ts"
 import { versionFileOf } from "./versionFile.ts"
 
 /** "dgen", in the header of every file that this library made. */
 const APPLICATION_ID = 0x6467656e
-
-/** The layout of the tables; a file with a greater one was written by a newer version of the library. */
-const FORMAT = 1
 
 /** The version of a database in which nobody has committed anything. */
 export const FIRST_VERSION = 1
@@ -107,7 +105,7 @@ const isWhole = (filename: string): boolean => {
 
 const checkOwner = (filename: string, application: number, format: number): void => {
   if (application !== APPLICATION_ID) throw foreign(filename, "is a database of another program")
-  if (format > FORMAT) throw newer(filename, format, FORMAT)
+  if (format > FORMAT && format !== FORMAT_CLEARED) throw newer(filename, format, FORMAT)
 }
 
 /** Refuses a database that has not got all commits that were in it. */
@@ -134,13 +132,17 @@ export const lookAtLog = (filename: string, atLeast: number): DatabaseSync | und
 
 export const prepareVersion = (db: DatabaseSync) => db.prepare("SELECT value FROM meta WHERE name = 'version'")
 
-export const readVersion = (filename: string, statement: StatementSync): number => {
+/** The version; negative while there are cleared ranges (see `rows.ts`). */
+export const readSigned = (filename: string, statement: StatementSync): number => {
   const version = statement.get()?.value
-  if (typeof version !== "number" || !Number.isSafeInteger(version) || version < FIRST_VERSION) {
+  if (typeof version !== "number" || !Number.isSafeInteger(version) || Math.abs(version) < FIRST_VERSION) {
     throw damaged(filename, "does not say which commit was its last")
   }
   return version
 }
+
+export const readVersion = (filename: string, statement: StatementSync): number =>
+  Math.abs(readSigned(filename, statement))
 
 /** Makes the tables where there are none; the header says whose they are before anything else is in the file. */
 export const checkTables = (filename: string, db: DatabaseSync): void => {

@@ -11,7 +11,7 @@
  * 3. Memory is bounded: few, short values, whatever the size of the file.
  */
 import { alone } from "../data/keys.ts"
-import type { Value } from "../stores/acceptedCommit.ts"
+import { type Effects, holds, type Value } from "../stores/acceptedCommit.ts"
 import { SortedMap } from "../stores/sortedMap.ts"
 
 /** Two generations of these are kept: enough for the servers that are busy at one time; some megabytes at the most. */
@@ -76,9 +76,14 @@ export class ReadCache {
   }
 
   /** This process committed: what it wrote is known, as it is often read again soon. */
-  wrote(writes: ReadonlyMap<string, Value>): void {
+  wrote({ clears, writes }: Effects): void {
     // an unconfirmed value may be older than the one that was written
     this.#forgetRead()
+    for (const range of clears) {
+      for (const values of [this.#young, this.#old]) {
+        for (const key of values.keys()) if (holds(range, key)) values.delete(key)
+      }
+    }
     for (const [key, value] of writes) {
       if (!isShort(key, value)) {
         this.#young.delete(key)

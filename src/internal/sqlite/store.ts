@@ -17,19 +17,32 @@
  *    pending; only while the file has it do pending commits hold without being looked at again (2).
  * 6. `#cache` holds what the file held at the last look, and is emptied by a look or a flush that found a change by
  *    others. It spares queries, not looks: a transaction's first read is followed by one (see `stores/optimisticStore.ts`).
- * 7. When the files at the paths are no longer those that are open, reads fail soon and commits at once (see
+ * 7. `#seen` is the version that the watches know of. Each flush notes in the file what it changed, and who looks reads
+ *    what was changed since `#seen` (see `changeLog.ts`).
+ * 8. When the files at the paths are no longer those that are open, reads fail soon and commits at once (see
  *    `presence.ts`).
  */
 import * as Effect from "effect/Effect"
 import { BackendError, Conflict, TransactionTooOld } from "../../BackendError.ts"
-import { type Accepted, resolve, type Row, stillHolds, type Value } from "../stores/acceptedCommit.ts"
-import { Busy, OptimisticStore } from "../stores/optimisticStore.ts"
+import {
+  type Accepted,
+  type Effects,
+  resolve,
+  type Row,
+  stillHolds,
+  together,
+  type Value
+} from "../stores/acceptedCommit.ts"
+import { changesOf } from "../stores/changes.ts"
+import { Busy, type Foreign, OptimisticStore } from "../stores/optimisticStore.ts"
 import { Signals } from "../stores/signals.ts"
+import * as ChangeLog from "./changeLog.ts"
 import { isBusy, toBackendError } from "./errors.ts"
 import type { SqliteFile } from "./file.ts"
 import { LogLength } from "./logLength.ts"
 import { Noticing } from "./noticing.ts"
 import { ReadCache } from "./readCache.ts"
+import { Sweeping } from "./sweeping.ts"
 
 /** Longer than any flush of another process, shorter than a call's patience. */
 const LOCK_LIMIT_MILLIS = 10_000
@@ -40,8 +53,11 @@ const LOCK_RETRY_LIMIT_MILLIS = 50
 /** Readers are locked out only while a file is opened, closed or recovered. */
 const READ_RETRY_MILLIS = 5
 
-/** For how long reads go on in files that somebody took away (7). */
+/** For how long reads go on in files that somebody took away (8). */
 const PRESENCE_READ_MILLIS = 250
+
+/** So often all watched keys are read again while others commit, in slices: a net below the log of changes (7). */
+const READ_ALL_MILLIS = 30_000
 
 /** Waits in real time: another process keeps no other. */
 export const pause = (millis: number): Effect.Effect<void> =>
@@ -57,11 +73,17 @@ export class SqliteStore {
   readonly #cache = new ReadCache()
   readonly #noticing: Noticing
   readonly #log: LogLength
+  readonly #sweeping: Sweeping
   #pending: Array<Accepted> = []
   #scheduled = false
   #lockTriesSince: number | undefined
   #lockTries = 0
   #known: number
+  #seen: number
+  /** What the newest commits up to `#known` changed. */
+  #changes: Buffer
+  /** When all watched keys were read last. */
+  #readAllMillis = performance.now()
   /** SQLite's own count of the changes by others, at the last look. */
   #dataVersion: number
   #drained: Array<() => void> = []
@@ -69,7 +91,8 @@ export class SqliteStore {
   constructor(file: SqliteFile) {
     this.#file = file
     this.#dataVersion = file.dataVersion()
-    this.#known = file.version()
+    this.#known = this.#seen = file.version()
+    this.#changes = file.changes()
     this.store = new OptimisticStore({
       base: {
         get: (key) => this.#get(key),
@@ -88,6 +111,8 @@ export class SqliteStore {
     this.#noticing = new Noticing(file, () => !this.store.closed && this.store.lookAgain(), () => this.#known)
     this.#log = new LogLength(file)
     this.#log.tend()
+    this.#sweeping = new Sweeping(file, () => this.#log.tend())
+    this.#sweeping.tend(false)
   }
 
   /** Calls back when nothing waits for a flush. */
@@ -100,6 +125,7 @@ export class SqliteStore {
     this.store.closed = true
     this.#noticing.stop()
     this.#log.stop()
+    this.#sweeping.stop()
     this.#file.close()
   }
 
@@ -116,7 +142,7 @@ export class SqliteStore {
     }
   }
 
-  /** What a file that was taken away fails with is a consequence (7). */
+  /** What a file that was taken away fails with is a consequence (8). */
   #errorOf(cause: unknown): BackendError {
     try {
       this.#file.checkPresence(0)
@@ -140,8 +166,8 @@ export class SqliteStore {
     return rows
   }
 
-  /** The version that others brought the file to since the last look, if they did. */
-  #look(): number | undefined {
+  /** What others did to the file since the last look, if they did anything. */
+  #look(): Foreign | undefined {
     const dataVersion = this.#file.dataVersion()
     if (dataVersion === this.#dataVersion) {
       this.#cache.confirm()
@@ -152,7 +178,19 @@ export class SqliteStore {
     this.#dataVersion = dataVersion
     // with commits pending, the flush has to find out too (2)
     if (this.#pending.length === 0) this.#known = version
-    return version
+    this.#sweeping.tend(false)
+    return this.#foreign(version)
+  }
+
+  /** What others changed up to a version (7). */
+  #foreign(version: number): Foreign {
+    this.#changes = this.#file.changes()
+    const changes = ChangeLog.changesBetween(this.#changes, this.#seen, version)
+    this.#seen = version
+    const now = performance.now()
+    if (changes !== undefined && now - this.#readAllMillis < READ_ALL_MILLIS) return { version, changes }
+    this.#readAllMillis = now
+    return { version, changes: undefined }
   }
 
   // --- the flush ---
@@ -196,17 +234,30 @@ export class SqliteStore {
 
   /** Nobody else committed: all that was accepted holds (1). */
   #writeAll(commits: ReadonlyArray<Accepted>): void {
-    const writes = new Map<string, Value>()
-    for (const commit of commits) for (const [key, value] of commit.writes) writes.set(key, value)
+    const effects = together(commits)
     this.store.keepOlder()
-    for (const [key, value] of writes) this.#file.write(key, value)
-    this.#file.setVersion(this.store.version)
-    this.#file.execute("COMMIT")
-    this.#file.keepVersion(this.store.version)
-    this.#known = this.store.version
-    this.#cache.wrote(writes)
+    this.#write(effects)
+    this.#end(this.#known, this.store.version, effects)
+    this.#known = this.#seen = this.store.version
+    this.#cache.wrote(effects)
     this.store.applied()
     for (const commit of commits) commit.done(undefined)
+  }
+
+  #write({ clears, writes }: Effects): void {
+    for (const range of clears) this.#file.clear(range)
+    for (const [key, value] of writes) this.#file.write(key, value)
+    if (clears.length > 0) this.#sweeping.tend(true)
+  }
+
+  /** Commits what was written, and notes what that was (7). */
+  #end(since: number, version: number, effects: Effects): void {
+    const changes = ChangeLog.append(this.#changes, since, version, changesOf(effects.writes, effects.clears))
+    this.#file.setVersion(version)
+    this.#file.setChanges(changes)
+    this.#file.execute("COMMIT")
+    this.#file.keepVersion(version)
+    this.#changes = changes
   }
 
   /** Others committed: what was read is read again (2). */
@@ -215,24 +266,25 @@ export class SqliteStore {
     // greater than every version that anybody was told
     let version = Math.max(fileVersion, this.store.version)
     const get = (key: string) => this.#file.get(key)
-    const rowsBetween = (begin: string, end: string) => this.#file.range(begin, end, Infinity, false)
+    const rowsBetween = (begin: string, end: string, limit = Infinity) => this.#file.range(begin, end, limit, false)
     const refused = new Set<Accepted>()
-    let wrote = false
+    const written: Array<Effects> = []
     for (const commit of commits) {
       if (!stillHolds(commit, rowsBetween)) refused.add(commit)
       else if (!commit.isReadOnly) {
-        wrote = true
         commit.version = ++version
-        for (const [key, value] of resolve(commit.request, version, get, rowsBetween)) this.#file.write(key, value)
+        const effects = resolve(commit.request, version, get, rowsBetween)
+        written.push(effects)
+        this.#write(effects)
       }
     }
-    if (wrote) this.#file.setVersion(version)
+    const { changes } = this.#foreign(fileVersion)
     const dataVersion = this.#file.dataVersion()
-    this.#file.execute(wrote ? "COMMIT" : "ROLLBACK")
-    if (wrote) this.#file.keepVersion(version)
+    if (written.length > 0) this.#end(fileVersion, version, together(written))
+    else this.#file.execute("ROLLBACK")
     this.#dataVersion = dataVersion
-    this.#known = wrote ? version : fileVersion
-    this.store.reset(version)
+    this.#known = this.#seen = written.length > 0 ? version : fileVersion
+    this.store.reset({ version, changes })
     for (const commit of commits) commit.done(refused.has(commit) ? refusal(commit) : undefined)
   }
 
@@ -257,7 +309,7 @@ export class SqliteStore {
     try {
       if (this.#file.inTransaction) this.#file.execute("ROLLBACK")
     } finally {
-      this.store.reset(this.store.version)
+      this.store.reset({ version: this.store.version, changes: undefined })
       for (const commit of commits) commit.done(error)
     }
   }

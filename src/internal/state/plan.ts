@@ -16,6 +16,7 @@ import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 import { type Codec, problemOf, reasonOfThrown, strictCodecOf } from "../data/codec.ts"
 import { type Path, Refused } from "../data/problem.ts"
+import { isA } from "../data/show.ts"
 import { withoutDefault } from "./defaults.ts"
 import { type Shape, shapeOf } from "./unknown.ts"
 
@@ -336,7 +337,7 @@ export const refusal = (codec: Codec, value: unknown, path: Path): Refused => {
   try {
     encode(codec, value, path)
   } catch (cause) {
-    if (cause instanceof Refused) return cause
+    if (isA(cause, Refused)) return cause
   }
   return new Refused(path, "the value does not fit its schema")
 }

@@ -32,6 +32,8 @@ export interface Accepted {
   readonly request: CommitRequest
   /** Provisional like the version. */
   readonly writes: ReadonlyMap<string, Value>
+  /** Ranges that it cleared before these writes, of so many keys that they are not named. */
+  readonly clears: ReadonlyArray<Range>
   /** What must still hold when other processes wrote meanwhile. */
   readonly reads: ReadonlyArray<Range>
   readonly seen: ReadonlyArray<Seen>
@@ -55,19 +57,39 @@ export const sameValue = (a: Value, b: Value): boolean =>
 const textOf = (mutation: { readonly key: Uint8Array; readonly text?: string }): string =>
   mutation.text ?? Keys.toText(mutation.key)
 
-/** The final writes of a commit, in order, given a read of what lies below it. */
+/** A cleared range with more keys is cleared as a range: its rows are not read, and nothing is kept for each of them. */
+export const CLEAR_LIMIT_KEYS = 128
+
+/** What a commit comes to: ranges that are cleared whole, and then the final values of keys. */
+export interface Effects {
+  readonly writes: Map<string, Value>
+  readonly clears: ReadonlyArray<Range>
+}
+
+/** Whether a range holds a key. */
+export const holds = (range: Range, key: string): boolean => range.begin <= key && key < range.end
+
+/** The effects of a commit, given reads of what lies below it. */
 export const resolve = (
   request: CommitRequest,
   version: number,
   get: (key: string) => Value,
-  rowsBetween: (begin: string, end: string) => ReadonlyArray<Row>
-): Map<string, Value> => {
+  rowsBetween: (begin: string, end: string, limit: number) => ReadonlyArray<Row>
+): Effects => {
   const writes = new Map<string, Value>()
-  const current = (key: string) => writes.has(key) ? writes.get(key) : get(key)
+  const clears: Array<Range> = []
+  const current = (key: string) =>
+    writes.has(key) ? writes.get(key) : clears.some((range) => holds(range, key)) ? undefined : get(key)
   const stamped = (bytes: Uint8Array, position: number) => {
     const out = bytes.slice()
     out.set(stampOf(version), position)
     return out
+  }
+  const clearRange = (range: Range) => {
+    for (const key of writes.keys()) if (holds(range, key)) writes.set(key, undefined)
+    const rows = rowsBetween(range.begin, range.end, CLEAR_LIMIT_KEYS + 1)
+    if (rows.length > CLEAR_LIMIT_KEYS) clears.push(range)
+    else for (const [key] of rows) writes.set(key, undefined)
   }
   for (const mutation of request.mutations) {
     switch (mutation.op) {
@@ -77,13 +99,9 @@ export const resolve = (
       case "clear":
         writes.set(textOf(mutation), undefined)
         break
-      case "clearRange": {
-        const begin = Keys.toText(mutation.begin)
-        const end = Keys.toText(mutation.end)
-        for (const key of writes.keys()) if (begin <= key && key < end) writes.set(key, undefined)
-        for (const [key] of rowsBetween(begin, end)) writes.set(key, undefined)
+      case "clearRange":
+        clearRange({ begin: Keys.toText(mutation.begin), end: Keys.toText(mutation.end) })
         break
-      }
       case "add": {
         const key = textOf(mutation)
         writes.set(key, addBytes(current(key), mutation.operand))
@@ -97,7 +115,35 @@ export const resolve = (
         break
     }
   }
-  return writes
+  return { writes, clears }
+}
+
+/** The effects of commits, one after another, as those of one. */
+export const together = (commits: ReadonlyArray<Effects | Pick<Accepted, "writes" | "clears">>): Effects => {
+  const writes = new Map<string, Value>()
+  const clears: Array<Range> = []
+  for (const commit of commits) {
+    for (const range of commit.clears) {
+      clears.push(range)
+      for (const key of writes.keys()) if (holds(range, key)) writes.delete(key)
+    }
+    for (const [key, value] of commit.writes) writes.set(key, value)
+  }
+  return { writes, clears }
+}
+
+/** The parts of a range that none of the others holds, in order. */
+export const without = (range: Range, others: ReadonlyArray<Range>): ReadonlyArray<Range> => {
+  let parts: Array<Range> = [range]
+  for (const other of others) {
+    parts = parts.flatMap((part) => {
+      if (other.end <= part.begin || part.end <= other.begin) return [part]
+      const left = { begin: part.begin, end: other.begin }
+      const right = { begin: other.end, end: part.end }
+      return [left, right].filter(({ begin, end }) => begin < end)
+    })
+  }
+  return parts
 }
 
 /** How far a read with a limit saw. */

@@ -25,6 +25,7 @@ export const makeStore = (): OptimisticStore => {
     shared: false,
     accepted: (commit) => {
       store.keepOlder()
+      for (const { begin, end } of commit.clears) rows.deleteRange(begin, end)
       for (const [key, value] of commit.writes) {
         if (value === undefined) rows.delete(key)
         else rows.set(key, Keys.alone(value))

@@ -14,7 +14,9 @@
  * 4. A transaction never sees two states of a base that others change, nor one older than its beginning: its first
  *    read, and every read of what the base does not know to be as it was, is followed by a look whether they did, and
  *    then whoever had read before is stale.
- * 5. A transaction lives for `TRANSACTION_LIMIT_MILLIS` from its first read. Nothing is kept for longer than the oldest
+ * 5. A range of very many keys is cleared as a range: nothing is read or kept for its rows. A transaction that began before
+ *    such a commit was durable, and then reads in the range, is too old: what was there is not kept for it.
+ * 6. A transaction lives for `TRANSACTION_LIMIT_MILLIS` from its first read. Nothing is kept for longer than the oldest
  *    living one needs it.
  */
 import * as Clock from "effect/Clock"
@@ -24,14 +26,18 @@ import { BackendError, Closed, Conflict, type Reason, TransactionTooOld } from "
 import * as Keys from "../data/keys.ts"
 import {
   type Accepted,
+  type Effects,
+  holds,
   type Range,
   reached,
   resolve,
   type Row,
   type Seen,
   stampOf,
-  type Value
+  type Value,
+  without
 } from "./acceptedCommit.ts"
+import { type Changes, changesOf } from "./changes.ts"
 import { CommitLog, toRange } from "./commitLog.ts"
 import { SortedMap } from "./sortedMap.ts"
 import { fire, Watches } from "./watches.ts"
@@ -42,8 +48,15 @@ export interface Base {
   readonly range: (begin: string, end: string, limit: number, reverse: boolean) => ReadonlyArray<Row>
   /** Whether something that was read since the last look may be of another state than what was read before it. */
   readonly unconfirmed: () => boolean
-  /** The version that others brought the base to since the last look, or `undefined` when they did not. */
-  readonly look: () => number | undefined
+  /** What others did to the base since the last look, or `undefined` when they did nothing. */
+  readonly look: () => Foreign | undefined
+}
+
+/** What others did to the base. */
+export interface Foreign {
+  readonly version: number
+  /** `undefined` when nobody knows: anything may be different. */
+  readonly changes: Changes | undefined
 }
 
 /** Thrown by a base that cannot be read at this moment: `wait`, and try again. */
@@ -75,6 +88,11 @@ interface Change {
   readonly before: Change | undefined
 }
 
+/** A range that an accepted commit cleared whole. */
+interface Clear extends Range {
+  readonly version: number
+}
+
 /** A layer's use of a store. */
 export interface Session {
   readonly begin: Effect.Effect<DriverTransaction, BackendError>
@@ -87,6 +105,8 @@ const tooOld = (why: string) => error(new TransactionTooOld({ message: `the tran
 
 /** What everything of a store fails with after its end. */
 export const closedError = (): BackendError => error(new Closed({ message: "the store's scope is closed" }))
+
+const CLEARED = "reads in a range that was cleared after its beginning"
 
 /** One running transaction, as the store knows it. */
 class Running {
@@ -114,6 +134,10 @@ export class OptimisticStore {
   /** The newest change of each key. */
   readonly #pending = new SortedMap<Change>()
   readonly #older = new SortedMap<Array<Older>>()
+  /** The ranges that pending commits cleared, oldest first. */
+  #clears: Array<Clear> = []
+  /** Those of durable commits: what was in them is gone for transactions with an older snapshot (5). */
+  #olderClears: Array<Clear> = []
   readonly #log = new CommitLog()
   /** The transactions that have read, oldest snapshot first. */
   readonly #readers = new Set<Running>()
@@ -143,7 +167,7 @@ export class OptimisticStore {
 
   /** How many old values and commits are kept for running transactions. */
   get kept(): number {
-    return this.#older.size + this.#log.size
+    return this.#older.size + this.#log.size + this.#olderClears.length
   }
 
   /** What one layer uses of the store: no transaction begins after its end, and watches end with the last one. */
@@ -195,6 +219,7 @@ export class OptimisticStore {
   keepOlder(): void {
     const oldest = this.#oldest()
     if (oldest >= this.version) return
+    for (const clear of this.#clears) if (clear.version > oldest) this.#olderClears.push(clear)
     for (const [key, newest] of this.#pending.entries()) {
       const replaced: Array<Older> = []
       for (
@@ -202,7 +227,11 @@ export class OptimisticStore {
         change !== undefined && change.version > oldest;
         change = change.before
       ) {
-        const value = change.before === undefined ? this.#base.get(key) : change.before.value
+        const value = this.#clears.length > 0
+          ? this.#getAt(key, change.version - 1)
+          : change.before === undefined
+          ? this.#base.get(key)
+          : change.before.value
         replaced.push({ until: change.version, value })
       }
       if (replaced.length === 0) continue
@@ -215,17 +244,22 @@ export class OptimisticStore {
   /** The base holds all that was accepted. */
   applied(): void {
     this.#pending.clear()
+    this.#clears = []
     this.#applied = this.version
     this.#trim()
   }
 
-  /** What was pending is gone, or became something else (3). */
-  reset(version: number): void {
+  /** What was pending is gone, or became something else (3); others may have changed the base meanwhile. */
+  reset({ changes, version }: Foreign): void {
+    const dropped = new Map(Array.from(this.#pending.entries(), ([key]) => [key, undefined] as const))
+    const cleared = this.#clears
     this.#pending.clear()
+    this.#clears = []
     this.version = Math.max(this.version, version)
     this.#applied = this.version
     this.#expireReaders()
-    this.#watches.recheckAll()
+    this.#watches.recheck(changesOf(dropped, cleared))
+    this.#recheck(changes)
   }
 
   /** Later commits get greater versions than this one. The next commit makes it durable. */
@@ -266,7 +300,7 @@ export class OptimisticStore {
 
   /** Looks whether others changed the base, for the sake of the watches, and says so. */
   lookAgain(): boolean {
-    let foreign: number | undefined
+    let foreign: Foreign | undefined
     try {
       foreign = this.#base.look()
     } catch {
@@ -279,11 +313,16 @@ export class OptimisticStore {
   }
 
   /** Others changed the base: who has read before reads no more (4); what is pending is checked when it is written. */
-  #foreign(version: number): void {
+  #foreign({ changes, version }: Foreign): void {
     this.version = Math.max(this.version, version)
-    if (this.#pending.size === 0) this.#applied = this.version
+    if (this.#pending.size === 0 && this.#clears.length === 0) this.#applied = this.version
     this.#expireReaders()
-    this.#watches.recheckAll()
+    this.#recheck(changes)
+  }
+
+  #recheck(changes: Changes | undefined): void {
+    if (changes === undefined) this.#watches.recheckAll()
+    else this.#watches.recheck(changes)
   }
 
   #expireReaders(): void {
@@ -294,22 +333,33 @@ export class OptimisticStore {
 
   #getAt(key: string, version: number): Value {
     if (version < this.#applied) {
+      if (this.#olderClears.some((clear) => version < clear.version && holds(clear, key))) throw tooOld(CLEARED)
       const older = this.#older.get(key)?.find((entry) => version < entry.until)
       return older === undefined ? this.#base.get(key) : older.value
     }
     let change = this.#pending.get(key)
     while (change !== undefined && change.version > version) change = change.before
+    if (this.#clears.length > 0) {
+      const clear = this.#clears.findLast((range) => range.version <= version && holds(range, key))
+      // of one commit, clears come before changes
+      if (clear !== undefined && (change === undefined || change.version < clear.version)) return undefined
+    }
     return change === undefined ? this.#base.get(key) : change.value
   }
 
   #rangeAt(begin: string, end: string, limit: number, reverse: boolean, version: number): ReadonlyArray<Row> {
-    const changed: ReadonlyArray<readonly [string, unknown]> = version < this.#applied
+    const isOld = version < this.#applied
+    if (isOld && this.#olderClears.some((clear) => version < clear.version && clear.begin < end && begin < clear.end)) {
+      throw tooOld(CLEARED)
+    }
+    const changed: ReadonlyArray<readonly [string, unknown]> = isOld
       ? this.#older.range(begin, end)
       : this.#pending.range(begin, end)
-    if (changed.length === 0) return this.#base.range(begin, end, limit, reverse)
+    const clears = isOld ? [] : this.#clears.filter((clear) => clear.version <= version)
+    if (changed.length === 0 && clears.length === 0) return this.#base.range(begin, end, limit, reverse)
     // every changed key can hide one row of the base at the most
     const wanted = limit + changed.length
-    const found = this.#base.range(begin, end, wanted, reverse)
+    const found = this.#baseRange(without({ begin, end }, clears), wanted, reverse)
     const last = found.length >= wanted ? found[found.length - 1]![0] : undefined
     const rows = new Map(found)
     for (const [key] of changed) {
@@ -321,6 +371,16 @@ export class OptimisticStore {
     const out = [...rows].sort((a, b) => (a[0] < b[0] ? -1 : 1))
     if (reverse) out.reverse()
     return out.length > limit ? out.slice(0, limit) : out
+  }
+
+  #baseRange(parts: ReadonlyArray<Range>, wanted: number, reverse: boolean): ReadonlyArray<Row> {
+    if (parts.length === 1) return this.#base.range(parts[0]!.begin, parts[0]!.end, wanted, reverse)
+    const found: Array<Row> = []
+    for (const { begin, end } of reverse ? parts.toReversed() : parts) {
+      if (found.length >= wanted) break
+      for (const row of this.#base.range(begin, end, wanted - found.length, reverse)) found.push(row)
+    }
+    return found
   }
 
   // --- commits ---
@@ -349,7 +409,10 @@ export class OptimisticStore {
       return Effect.succeed(stampOf(version))
     }
     const seen = running.seen
-    return this.#answer({ version, request, writes: new Map(), reads: seen, seen, isReadOnly: true }, () => {})
+    return this.#answer(
+      { version, request, writes: new Map(), clears: [], reads: seen, seen, isReadOnly: true },
+      () => {}
+    )
   }
 
   #commitWrite(
@@ -360,21 +423,22 @@ export class OptimisticStore {
   ): Effect.Effect<Uint8Array, BackendError> {
     const version = this.version + 1
     const now = (key: string) => this.#getAt(key, this.version)
-    const writes = resolve(
+    const { clears, writes } = resolve(
       request,
       version,
       now,
-      (begin, end) => this.#rangeAt(begin, end, Infinity, false, this.version)
+      (begin, end, limit) => this.#rangeAt(begin, end, limit, false, this.version)
     )
     const expected = this.#expected(request, running.readVersion ?? this.version)
     // nothing below throws: the commit is accepted whole
     this.version = version
+    for (const clear of clears) this.#clears.push({ ...clear, version })
     for (const [key, value] of writes) this.#pending.set(key, { version, value, before: this.#pending.get(key) })
     this.#readers.delete(running)
     // who begins later reads what this commit wrote
     if (this.#readers.size > 0) this.#log.add(version, request, writes)
-    this.#arm(request, expected, writes)
-    return this.#answer({ version, request, writes, reads, seen: running.seen, isReadOnly: false }, accepted)
+    this.#arm(request, expected, { writes, clears })
+    return this.#answer({ version, request, writes, clears, reads, seen: running.seen, isReadOnly: false }, accepted)
   }
 
   /** Hands an accepted commit on, and waits until it is durable or dropped. */
@@ -393,6 +457,7 @@ export class OptimisticStore {
     this.#accepted(commit)
     // whoever is woken runs at once, and may commit: the commit before it must be in its place
     accepted()
+    for (const range of parts.clears) this.#watches.cleared(range, parts.writes)
     for (const [key, value] of parts.writes) this.#watches.changed(key, value)
     return exit ?? Effect.callback((register) => {
       if (exit === undefined) resume = register
@@ -407,11 +472,13 @@ export class OptimisticStore {
   }
 
   /** Arms the watches of a commit. */
-  #arm(request: CommitRequest, expected: ReadonlyArray<Value>, writes?: ReadonlyMap<string, Value>): void {
+  #arm(request: CommitRequest, expected: ReadonlyArray<Value>, effects?: Effects): void {
     if (request.watches.length === 0) return
     request.watches.forEach((watch, index) => {
       const key = Keys.toText(watch.key)
-      this.#watches.arm(watch, writes?.has(key) ? writes.get(key) : expected[index])
+      const isCleared = effects?.clears.some((range) => holds(range, key)) ?? false
+      const found = isCleared ? undefined : expected[index]
+      this.#watches.arm(watch, effects?.writes.has(key) ? effects.writes.get(key) : found)
     })
     // what others changed while the watches were armed may already be in what they expect
     if (!this.lookAgain()) return
@@ -420,7 +487,7 @@ export class OptimisticStore {
 
   // --- memory ---
 
-  /** The oldest snapshot that may still be asked for (5). */
+  /** The oldest snapshot that may still be asked for (6). */
   #oldest(): number {
     for (const running of this.#readers) {
       if (!running.isOverdue) return running.readVersion!
@@ -435,8 +502,10 @@ export class OptimisticStore {
     if (oldest === this.version) {
       this.#log.clear()
       this.#older.clear()
+      this.#olderClears = []
       return
     }
+    if (this.#olderClears.length > 0) this.#olderClears = this.#olderClears.filter(({ version }) => version > oldest)
     for (const commit of this.#log.forget(oldest)) {
       for (const key of commit.keys) {
         const older = this.#older.get(key)

@@ -71,6 +71,27 @@ export class SortedMap<V> {
     if (chunk.keys.length === 0) this.#chunks.splice(index, 1)
   }
 
+  /** Takes out the keys from `begin` to `end`, whole chunks of them at a time. */
+  deleteRange(begin: string, end: string): void {
+    if (begin >= end) return
+    const from = this.#chunkOf(begin)
+    const kept: Array<Chunk<V>> = []
+    let index = from
+    for (; index < this.#chunks.length; index++) {
+      const chunk = this.#chunks[index]!
+      if (chunk.keys[0]! >= end) break
+      const low = lowerBound(chunk.keys, begin)
+      const high = lowerBound(chunk.keys, end)
+      this.#size -= high - low
+      if (high - low === chunk.keys.length) continue
+      chunk.keys.splice(low, high - low)
+      chunk.values.splice(low, high - low)
+      kept.push(chunk)
+    }
+    // very many arguments of one call would not fit the stack
+    this.#chunks = [...this.#chunks.slice(0, from), ...kept, ...this.#chunks.slice(index)]
+  }
+
   clear(): void {
     this.#chunks = []
     this.#size = 0

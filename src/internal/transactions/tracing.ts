@@ -11,24 +11,31 @@ import { reading } from "../data/show.ts"
 
 const own = Context.get(Context.empty(), Tracer.Tracer)
 
-/** Wraps an effect in a span, if there is a tracer that takes it. What runs in it has the tracer under the same guard. */
+/**
+ * Wraps an effect in a span, if there is a tracer that takes it, and tells `began` of the span. What runs in it has the
+ * tracer under the same guard.
+ */
 export const traced = <A, E>(
   effect: Effect.Effect<A, E>,
   name: string,
-  options: () => Omit<Tracer.SpanOptions, "captureStackTrace">
+  options: () => Omit<Tracer.SpanOptions, "captureStackTrace">,
+  began?: (span: Tracer.Span) => void
 ): Effect.Effect<A, E> =>
   Effect.withFiber((fiber) => {
     const tracer = fiber.getRef(Tracer.Tracer)
     return tracer === own ? effect : Effect.provideService(
-      Effect.withSpan(effect, name, { ...options(), captureStackTrace: false }),
+      Effect.useSpan(name, options(), (span) => {
+        began?.(span)
+        return Effect.withParentSpan(effect, span, { captureStackTrace: false })
+      }),
       Tracer.Tracer,
       guardedTracer(tracer)
     )
   })
 
-/** The span that the current fiber is in. */
-export const spanOf = (context: Context.Context<never>): Tracer.AnySpan | undefined =>
-  Context.getOrUndefined(context as Context.Context<Tracer.ParentSpan>, Tracer.ParentSpan)
+/** A span under another one, where that is known: its place says more than that of the fiber that runs it. */
+export const under = (span: Tracer.AnySpan | undefined): Pick<Tracer.SpanOptions, "parent"> =>
+  span === undefined ? {} : { parent: span }
 
 const guards = new WeakMap<Tracer.Tracer, Tracer.Tracer>()
 

@@ -26,19 +26,14 @@ export const count = <A>(metric: Metric.Metric<A, unknown>, value: A): Effect.Ef
 export const report = (where: Where, text: string, about: unknown): Effect.Effect<void> =>
   Effect.andThen(count(Metric.withAttributes(counter, { where }), 1), logError(text, about))
 
-/** Runs a loop for ever: it begins again when it fails. Only its own fiber's interruption ends it, which runs no handler. */
-export const keepRunning = <E, R>(
+/** Runs a loop again whenever it fails: what ends it is its success, or its own fiber's interruption, which runs no handler. */
+export const keepRunning = <A, E, R>(
   where: Where,
   what: string,
-  loop: Effect.Effect<unknown, E, R>
-): Effect.Effect<never, never, R> =>
-  Effect.forever(
-    Effect.catchCause(
-      Effect.asVoid(loop),
-      (cause) =>
-        Effect.andThen(
-          report(where, `${what} ended unexpectedly, and begins again`, cause),
-          Effect.sleep(PAUSE_MILLIS)
-        )
-    )
-  )
+  loop: Effect.Effect<A, E, R>
+): Effect.Effect<A, never, R> =>
+  Effect.catchCause(loop, (cause) =>
+    Effect.andThen(
+      report(where, `${what} ended unexpectedly, and begins again`, cause),
+      Effect.andThen(Effect.sleep(PAUSE_MILLIS), keepRunning(where, what, loop))
+    ))

@@ -1,5 +1,6 @@
 /** What jobs must do on every backend: run for each of them. */
 import { describe } from "@effect/vitest"
+import { jobsBatches } from "./batches.ts"
 import { jobsConcurrency } from "./concurrency.ts"
 import { jobsCron } from "./cron.ts"
 import { jobsFailures } from "./failures.ts"
@@ -21,6 +22,7 @@ export const suite = (name: string, backend: BackendLayer) => {
     describe("order, limits and time", () => jobsConcurrency(tests))
     describe("subscriptions", () => jobsSubscriptions(tests))
     describe("workers", () => jobsWorkers(tests))
+    describe("batches and stops", () => jobsBatches(tests))
     describe("reports", () => jobsReports(tests))
     describe("sharing", () => jobsSharing(tests))
     describe("schedules", () => jobsCron(tests))

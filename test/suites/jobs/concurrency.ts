@@ -1,9 +1,9 @@
 /** Who gets which job, when, and how many at once. */
 import { assert } from "@effect/vitest"
-import { Duration, Effect, Fiber, Option } from "effect"
+import { Deferred, Duration, Effect, Fiber, Option } from "effect"
 import { Jobs, Tenant } from "effect-dgen"
 import { TestClock } from "effect/testing"
-import { acceptNow, Data, data, elsewhere, type Harness, SHORT } from "./support.ts"
+import { acceptNow, Data, data, elsewhere, type Harness, opened, SHORT } from "./support.ts"
 
 const { transact } = Tenant
 const Work = Jobs.make("work", { data: Data })
@@ -161,6 +161,39 @@ export const jobsConcurrency = ({ live, timed }: Harness) => {
       assert.strictEqual(Option.getOrThrow(yield* Work.accept()).attempt, 2)
       yield* transact(Work.pause)
       assert.strictEqual(yield* get, 250)
+    })
+  )
+
+  live(
+    "a shortened timeout holds for a holder that was silent before, in processes that wait for long",
+    Effect.gen(function*() {
+      const Patient = Jobs.make("patient", { data: Data, timeout: "5 minutes" })
+      yield* transact(Patient.add("one", data(1)))
+      yield* Patient.accept()
+      yield* elsewhere(Effect.gen(function*() {
+        // this process has seen the holder, and waits for a part of five minutes
+        assert.isTrue(Option.isNone(yield* Patient.accept({ timeout: "300 millis" })))
+        yield* elsewhere(transact(Patient.setTimeout("200 millis")))
+        assert.strictEqual(Option.getOrThrow(yield* Patient.accept({ timeout: "20 seconds" })).attempt, 2)
+      }))
+    })
+  )
+
+  live(
+    "a shortened timeout takes no job from a living worker",
+    Effect.gen(function*() {
+      const Patient = Jobs.make("patient", { data: Data, timeout: "5 minutes" })
+      yield* transact(Patient.add("one", data(1)))
+      const begun = yield* Deferred.make<void>()
+      const worker = Patient.workerLayer(() => Effect.andThen(Deferred.succeed(begun, undefined), Effect.never))
+      yield* elsewhere(Effect.gen(function*() {
+        yield* opened(worker)
+        yield* Deferred.await(begun)
+        yield* transact(Patient.setTimeout("500 millis"))
+        assert.isTrue(Option.isNone(yield* elsewhere(Patient.accept({ timeout: "5 seconds" }))))
+        const { jobs } = yield* transact(Patient.list())
+        assert.deepStrictEqual(jobs.map(({ attempts, state }) => [state, attempts]), [["running", 1]])
+      }))
     })
   )
 

@@ -177,6 +177,24 @@ export const jobsLife = ({ live }: Harness) => {
     )
   }
 
+  for (const state of ["pending", "running"] as const) {
+    live(
+      `asking a ${state} job again for what it was asked for already changes nothing`,
+      Effect.gen(function*() {
+        yield* brought("one", state)
+        const asked = { scheduledAt: Date.UTC(2200, 0), data: data(2) }
+        yield* transact(Work.resubmit("one", asked))
+        const before = yield* allKeys
+        yield* transact(Work.resubmit("one", asked))
+        yield* transact(Work.resubmit("one", { scheduledAt: asked.scheduledAt }))
+        yield* transact(Work.add("one", asked.data, { scheduledAt: asked.scheduledAt, ifExists: "resubmit" }))
+        assert.deepStrictEqual(yield* allKeys, before)
+        yield* transact(Work.resubmit("one", { data: data(3) }))
+        assert.notDeepEqual(yield* allKeys, before)
+      })
+    )
+  }
+
   live(
     "resubmitted while it ran, a job waits for its new time",
     Effect.gen(function*() {

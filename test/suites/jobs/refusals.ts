@@ -2,6 +2,7 @@
 import { assert } from "@effect/vitest"
 import { Cause, Effect, Exit, Layer, Option, Result, Schema } from "effect"
 import { Jobs, Tenant } from "effect-dgen"
+import { TestClock } from "effect/testing"
 import { acceptNow, allKeys, Data, data, type Harness, untyped } from "./support.ts"
 
 const { transact } = Tenant
@@ -55,7 +56,7 @@ const badDefinitions: ReadonlyArray<readonly [string, () => Jobs.JobType<any>]> 
   ["maxRunningPerKey", () => Jobs.make("t", { data: Data, maxRunningPerKey: -1 })]
 ]
 
-export const jobsRefusals = ({ live }: Harness) => {
+export const jobsRefusals = ({ live, timed }: Harness) => {
   for (const [title, call, tag, option] of badCalls) {
     live(
       `refuses ${title}`,
@@ -246,9 +247,10 @@ export const jobsRefusals = ({ live }: Harness) => {
   )
 
   live(
-    "a job whose data cannot be read is dead, says why, and holds nobody up",
+    "a job whose data cannot be read is dead when its grace is over, says why, and holds nobody up",
     Effect.gen(function*() {
       const Older = Jobs.make("work", { data: Schema.String })
+      const Work = Jobs.make("work", { data: Data, unreadableGrace: 0 })
       yield* transact(Older.add("old", "text", { scheduledAt: 1 }))
       yield* transact(Work.add("new", data(1)))
       const error = yield* Effect.flip(transact(Work.getData("old")))
@@ -260,6 +262,47 @@ export const jobsRefusals = ({ live }: Harness) => {
       assert.isTrue(Result.isFailure(jobs[0]!.data))
       assert.include(jobs[0]!.error, "cannot be read")
       yield* transact(Work.resubmit("old", { data: data(2) }))
+      assert.deepStrictEqual((yield* acceptNow(Work))!.data, data(2))
+    })
+  )
+
+  timed(
+    "a job whose data a version cannot read waits ten minutes for one that can, and is dead then",
+    Date.UTC(2030, 0, 1),
+    Effect.gen(function*() {
+      const Older = Jobs.make("work", { data: Schema.Struct({ url: Schema.String }), maxAttempts: 3 })
+      yield* transact(Older.add("one", { url: "a.png" }))
+      yield* transact(Older.add("two", { url: "b.png" }))
+      assert.isUndefined(yield* acceptNow(Work))
+      const waiting = yield* transact(Work.list())
+      assert.deepStrictEqual(waiting.jobs.map(({ attempts, state }) => [state, attempts]), [
+        ["pending", 0],
+        ["pending", 0]
+      ])
+      assert.include(waiting.jobs[0]!.error, "done")
+      yield* TestClock.adjust("9 minutes")
+      assert.isUndefined(yield* acceptNow(Work))
+      // one that is still there takes it, and it counts as a first attempt
+      yield* TestClock.adjust("30 seconds")
+      const job = (yield* acceptNow(Older))!
+      assert.deepStrictEqual([job.id, job.attempt], ["one", 1])
+      yield* transact(Older.finish(job))
+      yield* TestClock.adjust("30 seconds")
+      assert.isUndefined(yield* acceptNow(Work))
+      const { jobs: [dead] } = yield* transact(Work.list({ state: "dead" }))
+      assert.strictEqual(dead!.id, "two")
+      assert.include(dead!.error, "done")
+    })
+  )
+
+  timed(
+    "other data for a job that could not be read is taken at once",
+    Date.UTC(2030, 0, 1),
+    Effect.gen(function*() {
+      const Older = Jobs.make("work", { data: Schema.String })
+      yield* transact(Older.add("one", "text"))
+      assert.isUndefined(yield* acceptNow(Work))
+      yield* transact(Work.resubmit("one", { data: data(2) }))
       assert.deepStrictEqual((yield* acceptNow(Work))!.data, data(2))
     })
   )

@@ -46,6 +46,41 @@ export const jobsSubscriptions = ({ live }: Harness) => {
       })
     )
 
+    for (const [wanted, end] of [["finished", "dead"], ["dead", "finished"], ["running", "dead"]] as const) {
+      live(
+        `a wait for a job to be ${wanted} ends when it is ${end} instead: by ${where}`,
+        Effect.gen(function*() {
+          yield* transact(Work.add("one", data(0)))
+          const job = yield* accepted
+          const subscription = yield* Work.subscribe("one")
+          if (wanted === "running") assert.deepStrictEqual(yield* next(subscription, { state: wanted }), ["running", 0])
+          const fiber = yield* Effect.forkChild(next(subscription, { state: wanted }))
+          yield* Effect.yieldNow
+          yield* there(Effect.asVoid(transact(end === "dead" ? Work.fail(job, "no") : Work.finish(job))))
+          assert.deepStrictEqual(yield* Fiber.join(fiber), [end, 0])
+          // it was told of that, and waits for what comes now
+          const again = yield* Effect.forkChild(next(subscription, { state: "pending" }))
+          yield* there(transact(Work.resubmit("one")))
+          assert.deepStrictEqual(yield* Fiber.join(again), ["pending", 0])
+        })
+      )
+    }
+
+    live(
+      `who subscribes to a dead job is told at once that it will not finish, unless it is to run again: by ${where}`,
+      Effect.gen(function*() {
+        yield* transact(Work.add("one", data(0)))
+        yield* transact(Work.fail(yield* accepted, "no"))
+        const subscription = yield* Work.subscribe("one")
+        assert.deepStrictEqual(yield* next(subscription, { state: "finished" }), ["dead", 0])
+        const another = yield* Work.subscribe("one")
+        yield* there(transact(Work.requeueDead("one")))
+        const fiber = yield* Effect.forkChild(next(another, { state: "finished" }))
+        yield* there(Effect.flatMap(accepted, (job) => transact(Work.finish(job, data(1)))))
+        assert.deepStrictEqual(yield* Fiber.join(fiber), ["finished", 1])
+      })
+    )
+
     live(
       `a waiting subscriber is woken by a change that ${where} makes`,
       Effect.gen(function*() {

@@ -134,13 +134,13 @@ export class Hub {
     this.spread = Math.floor(this.spread / 2)
   }
 
-  /** Says once of a job that its row cannot be read and is passed over. */
-  tellUnreadable(id: Tuple.Element): Effect.Effect<void> {
+  /** Says once of a job that its row cannot be read and is passed over, or what else cannot be read of it. */
+  tellUnreadable(id: Tuple.Element, message = unreadable(this.type, id).message): Effect.Effect<void> {
     return Effect.suspend(() => {
       const text = elementText(id)
       if (this.#unreadable.has(text) || this.#unreadable.size >= UNREADABLE_LIMIT) return Effect.void
       this.#unreadable.add(text)
-      return logWarning(unreadable(this.type, id).message)
+      return logWarning(message)
     })
   }
 

@@ -7,6 +7,8 @@
  * 1. No two clocks are compared. The monitor notes the newest activity entry and when it has seen it. When the timeout
  *    has passed since, every entry up to the noted one belongs to a holder that was silent for that long: a sign of life
  *    would have moved it. What passes is measured in the time of its own process that nobody can set.
+ *    A holder that has shown no sign of life since the stored timeout was changed may not have heard of the change: it has
+ *    the new timeout from when the monitor has seen the change, and `HEAR_MILLIS` to hear of it.
  * 2. Notes are made every quarter of the timeout, so that a dead holder is found within about one and a half. While
  *    nothing runs the monitor waits for a change.
  * 3. A pass is bounded in jobs and in bytes; one that fails is repeated, smaller, and later ones grow again while they
@@ -44,6 +46,9 @@ const PAUSE_MILLIS = 250
 
 const NOTES_PER_TIMEOUT = 4
 
+/** Within so long every living process hears of a change of the timeout: by a bell, so this is for busy ones. */
+const HEAR_MILLIS = 3_000
+
 /** While nobody uses the type but the jobs that run, it looks after a change, but not more often than this. */
 const ALONE_MILLIS = 50
 
@@ -56,31 +61,51 @@ interface Note {
   readonly atMillis: number
 }
 
+/** What a monitor remembers. */
+interface Memory {
+  readonly notes: Array<Note>
+  /** The last change of the timeout, and when it was seen, by the time that passes. */
+  changed: { readonly stamp: Uint8Array; readonly atMillis: number } | undefined
+}
+
 interface Look {
   /** Whose options the whole turn goes by, whoever is followed by its end. */
   readonly model: Model
   readonly timeoutMillis: number
   /** The newest activity entry; `undefined` when nothing runs. */
   readonly stamp: Uint8Array | undefined
+  /** The last change of the timeout, if somebody holds a job that he showed no sign of life of since. */
+  readonly changedStamp: Uint8Array | undefined
   /** When the next finished job has stayed long enough; `Infinity` when there is none. */
   readonly removalAt: number
   readonly seen: Seen
+  /** The same of the bell that rings when the timeout is changed. */
+  readonly revoked: Seen
 }
 
 const look = (hub: Hub): Effect.Effect<Look, BackendError> =>
   Effect.suspend(() => {
-    const see = hub.changed.see()
-    return transact(hub.tenant, Effect.flatMap(Transaction, (state) => lookIn(state, hub, see)))
+    const sees = [hub.changed.see(), hub.revoked.see()] as const
+    return transact(hub.tenant, Effect.flatMap(Transaction, (state) => lookIn(state, hub, sees)))
   })
+
+/** Whether the longest silent holder was heard of last before the timeout was changed. */
+const isBefore = ({ keys, state }: Omit<Place, "model">, changed: Uint8Array): Effect.Effect<boolean> =>
+  Effect.map(
+    state.getRange(keys.activity, Tuple.strinc(keys.activity), { limit: 1, snapshot: true }),
+    ([oldest]) => oldest !== undefined && Tuple.compareBytes(oldest.key.subarray(keys.activity.length), changed) < 0
+  )
 
 const lookIn = Effect.fnUntraced(function*(
   state: TransactionState,
   { followed: model, keys }: Hub,
-  see: (bell: Uint8Array | undefined) => Seen
+  [see, seeRevoked]: readonly [(bell: Uint8Array | undefined) => Seen, (bell: Uint8Array | undefined) => Seen]
 ): Effect.fn.Return<Look> {
   const finished = keys.endedOf("finished")
   const bell = yield* state.get(keys.changedBell, true)
+  const revoked = yield* state.get(keys.revokedBell, true)
   const { timeoutMillis } = yield* Settings.read({ model, state, keys })
+  const changed = yield* state.get(keys.timeoutChanged, true)
   const end = Tuple.strinc(keys.activity)
   const [newest] = yield* state.getRange(keys.activity, end, { limit: 1, reverse: true, snapshot: true })
   const [oldest] = model.retentionMillis === Infinity
@@ -90,8 +115,10 @@ const lookIn = Effect.fnUntraced(function*(
     model,
     timeoutMillis,
     stamp: newest?.key.slice(keys.activity.length),
+    changedStamp: changed !== undefined && (yield* isBefore({ state, keys }, changed)) ? changed : undefined,
     removalAt: oldest === undefined ? Infinity : keys.endedAt(oldest.key) + model.retentionMillis,
-    seen: see(bell)
+    seen: see(bell),
+    revoked: seeRevoked(revoked)
   }
 })
 
@@ -200,17 +227,20 @@ const sweep = Effect.fnUntraced(function*(hub: Hub, model: Model, pass: Pass) {
 /** One turn, and the rest after it; it is over when nobody and nothing needs the monitor. */
 const turn = Effect.fnUntraced(function*(
   hub: Hub,
-  notes: Array<Note>
+  memory: Memory
 ): Effect.fn.Return<"again" | "over", BackendError> {
-  const { model, removalAt, seen, stamp, timeoutMillis } = yield* look(hub)
+  const { changedStamp, model, removalAt, revoked, seen, stamp, timeoutMillis } = yield* look(hub)
+  const { notes } = memory
   const passed = yield* passedMillis
   const now = yield* Clock.currentTimeMillis
   const latest = notes.at(-1)
   if (stamp !== undefined && (latest === undefined || Tuple.compareBytes(stamp, latest.stamp) > 0)) {
     if (notes.length < NOTES_LIMIT) notes.push({ stamp, atMillis: passed })
   }
+  const heardMillis = hearingEnds(memory, changedStamp, passed)
+  const ripeAt = ({ atMillis }: Note) => Math.max(atMillis, heardMillis) + timeoutMillis
   let ripe = 0
-  while (ripe < notes.length && passed - notes[ripe]!.atMillis >= timeoutMillis) ripe++
+  while (ripe < notes.length && ripeAt(notes[ripe]!) <= passed) ripe++
   if (ripe > 0) {
     yield* sweep(hub, model, expirePass(hub, notes[ripe - 1]!.stamp))
     notes.splice(0, ripe)
@@ -225,11 +255,20 @@ const turn = Effect.fnUntraced(function*(
   }
   const rest = (yield* Random.nextBetween(0.8, 1)) * timeoutMillis / NOTES_PER_TIMEOUT
   const oldest = notes[0]
-  const due = oldest === undefined ? rest : Math.min(rest, Math.max(0, oldest.atMillis + timeoutMillis - passed))
+  const due = oldest === undefined ? rest : Math.min(rest, Math.max(0, ripeAt(oldest) - passed))
   const other = hub.isUsed ? hub.otherFollowed(model) : Effect.delay(hub.changed.changed(seen), ALONE_MILLIS)
-  yield* Effect.raceFirst(Effect.sleep(due), other)
+  yield* Effect.raceAllFirst([Effect.sleep(due), other, hub.revoked.changed(revoked)])
   return "again"
 })
+
+/** When all living holders have heard of the last change of the timeout (1); `-Infinity` if none has still to. */
+const hearingEnds = (memory: Memory, stamp: Uint8Array | undefined, passed: number): number => {
+  if (stamp === undefined) return -Infinity
+  if (memory.changed === undefined || !Tuple.equalsBytes(memory.changed.stamp, stamp)) {
+    memory.changed = { stamp, atMillis: passed }
+  }
+  return memory.changed.atMillis + HEAR_MILLIS
+}
 
 /** Ends when nobody uses the hub any more besides its monitor; never when nobody does already. */
 const leftAlone = (hub: Hub): Effect.Effect<void> => Effect.suspend(() => hub.isUsed ? hub.leftAlone : Effect.never)
@@ -237,8 +276,8 @@ const leftAlone = (hub: Hub): Effect.Effect<void> => Effect.suspend(() => hub.is
 /** Starts the monitor of a type, unless it runs. */
 export const startMonitor = (hub: Hub): Effect.Effect<void> =>
   hub.monitored(Effect.suspend(() => {
-    const notes: Array<Note> = []
-    const step = Effect.catchCause(turn(hub, notes), (cause) =>
+    const memory: Memory = { notes: [], changed: undefined }
+    const step = Effect.catchCause(turn(hub, memory), (cause) =>
       Effect.as(
         Effect.andThen(
           logWarning(`jobs of type ${render(hub.type)}: the monitor failed, trying again`, cause),

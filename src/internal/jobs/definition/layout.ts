@@ -19,6 +19,7 @@
  *                      "bell" "changed"                  changes when a job's state or data does
  *                      "bell" "revoked"                  changes when somebody takes a running job from its holder
  *                      "settings"                        stored timeout, pause
+ *                      "timeout-changed"                 the versionstamp of the last change of the stored timeout
  *                      "bell" "schedules"                changes when somebody changes a schedule from outside
  *                      "cron" <name>                     what a schedule has seen to, see schedules/row.ts
  * ```
@@ -69,6 +70,7 @@ export class JobKeys {
   readonly schedulesBell: Uint8Array
   readonly schedules: Uint8Array
   readonly settings: Uint8Array
+  readonly timeoutChanged: Uint8Array
   readonly #moves = new Map<string, Uint8Array>()
   #lastId: Tuple.Element | undefined
   #lastJob: Uint8Array | undefined
@@ -92,6 +94,7 @@ export class JobKeys {
     this.schedulesBell = under("bell", "schedules")
     this.schedules = under("cron")
     this.settings = under("settings")
+    this.timeoutChanged = under("timeout-changed")
   }
 
   /** An id as the value of an activity entry. */

@@ -42,6 +42,8 @@ export interface Model {
   readonly maxAttempts: number
   /** How long a finished job stays; `Infinity` until it is removed. */
   readonly retentionMillis: number
+  /** How long a job with data that this version cannot read waits for one that can. */
+  readonly unreadableGraceMillis: number
   readonly maxRunning: number
   readonly maxRunningPerKey: number
   /** Why the definition cannot be used: every operation fails with it, nothing is written. */
@@ -54,12 +56,16 @@ export interface Options {
   readonly retry?: Schedule.Schedule<unknown, unknown> | undefined
   readonly maxAttempts?: number | undefined
   readonly retention?: Duration.Input | undefined
+  readonly unreadableGrace?: Duration.Input | undefined
   readonly maxRunning?: number | undefined
   readonly maxRunningPerKey?: number | undefined
 }
 
 /** A holder may be silent for so long unless its type says otherwise. */
 const TIMEOUT_DEFAULT = "30 seconds"
+
+/** As for messages of servers: longer than a deploy takes to reach every process. */
+const UNREADABLE_GRACE_DEFAULT = "10 minutes"
 
 /** A failed job runs again soon at first, and every five minutes in the end. */
 export const defaultRetry: Schedule.Schedule<unknown, unknown> = Schedule.min([
@@ -109,6 +115,10 @@ const problemOf = (type: Tuple.Element, options: Options): InvalidOption | undef
     problem("timeout", timeoutProblem(millisOf(options.timeout ?? TIMEOUT_DEFAULT))) ??
     problem("retention", millisOf(options.retention ?? 0) === undefined ? "must be a duration" : undefined) ??
     problem(
+      "unreadableGrace",
+      millisOf(options.unreadableGrace ?? 0) === undefined ? "must be a duration" : undefined
+    ) ??
+    problem(
       "retry",
       Schedule.isSchedule(options.retry ?? defaultRetry) ? undefined : "must be a Schedule"
     ) ??
@@ -126,6 +136,7 @@ export const make = (type: Tuple.Element, input: Options): Model => {
     retry: options.retry ?? defaultRetry,
     maxAttempts: options.maxAttempts ?? Infinity,
     retentionMillis: options.retention === undefined ? Infinity : millisOf(options.retention) ?? Infinity,
+    unreadableGraceMillis: millisOf(options.unreadableGrace ?? UNREADABLE_GRACE_DEFAULT) ?? 0,
     maxRunning: options.maxRunning ?? Infinity,
     maxRunningPerKey: options.maxRunningPerKey ?? Infinity,
     problem

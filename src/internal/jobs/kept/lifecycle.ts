@@ -207,13 +207,15 @@ export const newRow = (options: {
   revision: 0,
   error: "",
   trace: options.trace,
+  unreadableSince: undefined,
   silentEnds: 0,
   body: bodyOf(options.data)
 })
 
 /** A job begins to run. */
 export const start = (place: Place, id: Tuple.Element, row: Row, lock: Uint8Array): Row => {
-  const running: Row = { ...row, ...next(row), state: "running", lock, attempts: row.attempts + 1 }
+  const attempts = row.attempts + 1
+  const running: Row = { ...row, ...next(row), state: "running", lock, attempts, unreadableSince: undefined }
   change(place, id, row, running)
   return running
 }
@@ -302,6 +304,27 @@ export const failRun = (place: Place, id: Tuple.Element, row: Row, failed: Faile
     ))
 }
 
+/** The first and the longest pause before a job with data that could not be read is looked at again. */
+const UNREAD_PAUSE_MIN_MILLIS = 1_000
+const UNREAD_PAUSE_MAX_MILLIS = 30_000
+
+/**
+ * The data of a pending job cannot be read by the version at hand. Another one may be able to: the job waits for it, with
+ * growing pauses, until the grace of its type is over since the first meeting, and is dead then.
+ */
+export const putOff = (place: Place, id: Tuple.Element, row: Row, error: string): Effect.Effect<unknown> => {
+  const { model, state: { timeMillis } } = place
+  const since = row.unreadableSince ?? timeMillis
+  const waited = timeMillis - since
+  if (waited >= model.unreadableGraceMillis) {
+    return failRun(place, id, { ...row, unreadableSince: undefined }, { error, nextAt: undefined })
+  }
+  const pause = Math.min(UNREAD_PAUSE_MAX_MILLIS, Math.max(UNREAD_PAUSE_MIN_MILLIS, waited))
+  const scheduledAt = timeMillis + Math.min(pause, Math.ceil(model.unreadableGraceMillis - waited))
+  change(place, id, row, { ...row, scheduledAt, unreadableSince: since, error })
+  return Effect.void
+}
+
 /** A holder gives its job back: it is pending at once, and the attempt does not count. */
 export const handBack = (place: Place, id: Tuple.Element, row: Row): Effect.Effect<void> =>
   changeAndUnpark(place, id, row, { ...released(row, "pending"), attempts: Math.max(0, row.attempts - 1) })
@@ -360,13 +383,34 @@ export const removeDamaged = Effect.fnUntraced(function*(place: Place, id: Tuple
   return true
 })
 
+interface Asked {
+  readonly scheduledAt: number | undefined
+  readonly data: Uint8Array | undefined
+}
+
+/** Whether all that is asked for has been asked for before. */
+const isAsked = (place: Place, id: Tuple.Element, row: Row, { data, scheduledAt }: Asked): Effect.Effect<boolean> => {
+  const isRunning = row.state === "running"
+  const asked = isRunning ? row.resubmit : row.state === "pending" ? row : undefined
+  if (asked === undefined || (scheduledAt !== undefined && asked.scheduledAt !== scheduledAt)) {
+    return Effect.succeed(false)
+  }
+  if (data === undefined) return Effect.succeed(true)
+  if ((isRunning ? row.body.nextBytes : row.body.dataBytes) !== data.length) return Effect.succeed(false)
+  return Effect.map(readData(place.state, place.keys, id, row), (stored) => {
+    const before = isRunning ? stored.next : stored.data
+    return before !== undefined && Tuple.equalsBytes(before, data)
+  })
+}
+
 /** Another run is asked for: at once or at its time if the job does not run, after this run if it does (rule J5). */
-export const askAgain = (
-  place: Place,
-  id: Tuple.Element,
-  row: Row,
-  options: { readonly scheduledAt: number | undefined; readonly data: Uint8Array | undefined }
-): Effect.Effect<Row> => {
+export const askAgain = (place: Place, id: Tuple.Element, row: Row, asked: Asked): Effect.Effect<Row> =>
+  Effect.flatMap(
+    isAsked(place, id, row, asked),
+    (isThere) => isThere ? Effect.succeed(row) : askAnew(place, id, row, asked)
+  )
+
+const askAnew = (place: Place, id: Tuple.Element, row: Row, options: Asked): Effect.Effect<Row> => {
   const { data, scheduledAt } = options
   if (row.state === "running") {
     return Effect.map(
@@ -383,14 +427,16 @@ export const askAgain = (
     )
   }
   const isPending = row.state === "pending"
-  if (isPending && scheduledAt === undefined && data === undefined) return Effect.succeed(row)
+  // with other data there is no reason any more to wait for who can read it
+  const isUnread = data !== undefined && row.unreadableSince !== undefined
   const after: Row = {
     ...released(row, "pending"),
     isParked: isPending && row.isParked && (scheduledAt ?? row.scheduledAt) === row.scheduledAt,
-    scheduledAt: scheduledAt ?? (isPending ? row.scheduledAt : place.state.timeMillis),
+    scheduledAt: scheduledAt ?? (isPending && !isUnread ? row.scheduledAt : place.state.timeMillis),
     attempts: isPending ? row.attempts : 0,
     endedAt: 0,
-    error: isPending ? row.error : "",
+    error: isPending && !isUnread ? row.error : "",
+    unreadableSince: isPending && !isUnread ? row.unreadableSince : undefined,
     silentEnds: isPending ? row.silentEnds : 0,
     body: data === undefined ? row.body : bodyOf(data)
   }

@@ -63,6 +63,8 @@ export interface Row {
   readonly error: string
   /** The span that the job was added in. */
   readonly trace: Trace | undefined
+  /** When somebody first met data that he could not read; `undefined` once it was read, or is other data. */
+  readonly unreadableSince: number | undefined
   /** How many runs in a row, up to the last one, ended by the silence of their holder. */
   readonly silentEnds: number
   readonly body: Body
@@ -77,6 +79,8 @@ export const bodyOf = (data: Uint8Array, next?: Uint8Array): Body => ({
 
 const isInline = (body: Body): boolean => body.dataBytes + Math.max(0, body.nextBytes) <= INLINE_LIMIT_BYTES
 
+const isNumber = (value: unknown): value is number => typeof value === "number" && !Number.isNaN(value)
+
 /** What few rows have, by name: how it is written where a row has it, and read. */
 const EXTRAS: {
   readonly [name: string]: {
@@ -87,6 +91,10 @@ const EXTRAS: {
   trace: {
     write: ({ trace }) => trace === undefined ? undefined : plainTrace(trace),
     is: (value) => readTrace(value) !== undefined
+  },
+  unreadableSince: {
+    write: ({ unreadableSince }) => unreadableSince,
+    is: isNumber
   },
   silentEnds: {
     write: ({ silentEnds }) => silentEnds === 0 ? undefined : silentEnds,
@@ -131,7 +139,6 @@ const fieldsOf = (row: Row, format: number): ReadonlyArray<unknown> => [
 ]
 
 const isBytes = (value: unknown): value is Uint8Array => value instanceof Uint8Array
-const isNumber = (value: unknown): value is number => typeof value === "number" && !Number.isNaN(value)
 const isWhole = (value: unknown, least: number): boolean => Number.isSafeInteger(value) && (value as number) >= least
 const isTime = (value: unknown): boolean => value === null || isNumber(value)
 
@@ -205,6 +212,7 @@ export const decode = (bytes: Uint8Array): Row | undefined => {
     revision: fields[11],
     error: fields[12],
     trace: readTrace(extras.get("trace")),
+    unreadableSince: extras.get("unreadableSince"),
     silentEnds: extras.get("silentEnds") ?? 0,
     body: { dataBytes: fields[13], nextBytes: fields[14], bytes: fields[15] ?? undefined }
   }

@@ -7,6 +7,7 @@ import * as Result from "effect/Result"
 import type { Transaction } from "../../../Transaction.ts"
 import { packValue, unpackValue } from "../../data/codec.ts"
 import { InvalidOption } from "../definition/errors.ts"
+import { STAMP_BYTES } from "../definition/layout.ts"
 import { millisOf, type Model, type Place, timeoutProblem, within } from "../definition/model.ts"
 import { touchedOf } from "./lateWrites.ts"
 
@@ -52,8 +53,19 @@ export const setTimeout = (
     if (problem !== undefined) {
       return Effect.fail(new InvalidOption({ type: model.type, option: "timeout", problem }))
     }
-    return write(place, (stored) => ({ ...stored, timeoutMillis: millis! }))
+    return Effect.andThen(
+      Effect.sync(() => tellOfTimeout(place)),
+      write(place, (stored) => ({ ...stored, timeoutMillis: millis! }))
+    )
   })
+
+const NO_STAMP = new Uint8Array(STAMP_BYTES)
+
+/** Holders hear of another timeout, and the monitor can tell who has shown a sign of life since, and so has heard of it. */
+const tellOfTimeout = ({ keys, state }: Place): void => {
+  state.setVersionstampedValue(keys.timeoutChanged, NO_STAMP, 0)
+  touchedOf(state).ring(keys.revokedBell)
+}
 
 export const getTimeout = (model: Model): Effect.Effect<Duration.Duration, InvalidOption, Transaction> =>
   within(model, (place) => Effect.map(read(place), ({ timeoutMillis }) => Duration.millis(timeoutMillis)))

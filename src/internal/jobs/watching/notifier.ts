@@ -56,6 +56,8 @@ export class Watcher {
   waited = ""
   isOpen = true
   failure: BackendError | undefined
+  /** Looks at the job now. */
+  look: Effect.Effect<void, BackendError> = Effect.void
   readonly #listeners = new Set<() => void>()
 
   constructor(model: Model, id: Tuple.Element) {
@@ -68,6 +70,11 @@ export class Watcher {
     if (pass <= this.readyPass || this.latest.version === snapshot.version || this.latest === GONE) return
     this.latest = snapshot
     this.#wakeAll()
+  }
+
+  /** Takes a look in that began when this version was the latest one, unless a pass has told of another since. */
+  learnSince(version: string, snapshot: Snapshot): void {
+    if (this.latest.version === version) this.learn(Infinity, snapshot)
   }
 
   /** Begins with the first look. */
@@ -272,6 +279,12 @@ export const subscribe = Effect.fnUntraced(function*(
     return yield* new JobNotFound({ type: model.type, id })
   }
   watcher.begin(notifier.passes, snapshot)
+  watcher.look = Effect.suspend(() => {
+    const { version } = watcher.latest
+    return Effect.map(transact(hub.tenant, body), (now) => {
+      if (now !== undefined) watcher.learnSince(version, now)
+    })
+  })
   if (notifier.passes !== passesBefore) notifier.again()
   return watcher
 })

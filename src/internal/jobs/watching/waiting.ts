@@ -32,18 +32,31 @@ export const changeOf = (watcher: Watcher, snapshot: Snapshot): Result.Result<Ch
     : Result.map(decodeData(model, id, snapshot.data), (data) => ({ ...named, state: snapshot.state as State, data }))
 }
 
-/** Takes the news of a subscription, if there are some that the caller waits for. */
-const take = (watcher: Watcher, state: State | "removed" | undefined): Snapshot | undefined => {
+/** Whether a job in a state comes to another one only by somebody's asking for a run: all but its removal. */
+const isEnd = (state: State | "removed"): boolean => state === "finished" || state === "dead"
+
+/**
+ * Whether a subscription has news that the caller waits for: any change, or the state that is asked for by name, which may
+ * have been there from the start, or an end at which that state cannot be reached any more.
+ */
+const hasNews = ({ latest, told, waited }: Watcher, state: State | "removed" | undefined): boolean =>
+  state === undefined || latest.state === "removed"
+    ? latest.version !== told
+    : (latest.state === state || (isEnd(latest.state) && state !== "removed")) && latest.version !== waited
+
+/** Takes the news of a subscription, if there are some. */
+const take = Effect.fnUntraced(function*(
+  watcher: Watcher,
+  state: State | "removed" | undefined
+): Effect.fn.Return<Snapshot | undefined, BackendError> {
+  // an end that is not asked for may be over: somebody may have asked for another run, and this process not have seen it
+  if (hasNews(watcher, state) && state !== undefined && watcher.latest.state !== state) yield* watcher.look
+  if (!hasNews(watcher, state)) return undefined
   const { latest } = watcher
-  // a state that is asked for by name may have been there from the start
-  const isNew = state === undefined || latest.state === "removed"
-    ? latest.version !== watcher.told
-    : latest.state === state && latest.version !== watcher.waited
-  if (!isNew) return undefined
   watcher.told = latest.version
   watcher.waited = latest.version
   return latest
-}
+})
 
 /** Whether nothing will follow. */
 const isOver = (watcher: Watcher): boolean => !watcher.isOpen || watcher.told === "removed"
@@ -57,7 +70,7 @@ export const wait = Effect.fnUntraced(function*(
   for (;;) {
     for (const watcher of watchers) {
       if (watcher.failure !== undefined) return yield* watcher.failure
-      const snapshot = watcher.isOpen ? take(watcher, state) : undefined
+      const snapshot = watcher.isOpen ? yield* take(watcher, state) : undefined
       if (snapshot !== undefined) return Option.some(yield* Effect.fromResult(changeOf(watcher, snapshot)))
     }
     const left = deadline - (yield* passedMillis)

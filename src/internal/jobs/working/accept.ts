@@ -8,7 +8,7 @@
  * 2. Of the due jobs the highest priority is taken first, and of these the one that was due first. Fibers of one
  *    process leave each other's candidates alone. Where processes meet, they choose among the next `spread` ones.
  * 3. A job whose key has no free place is parked, so that no later look meets it again (see kept/lifecycle.ts, 4).
- * 4. A job whose data cannot be read is dead, and nobody waits for it. One whose row cannot be read is passed over: it
+ * 4. A job whose data cannot be read is put off, and dead in the end, and nobody waits for it. One whose row cannot be read is passed over: it
  *    may be a newer version's. An entry of the queue that is no job's is cleared (kept/lifecycle.ts, 5).
  * 5. Who finds nothing waits for the bell, seen in the same transaction as the queue, or for the earliest time at which
  *    a job will be due by the clock, however that is set meanwhile: not for a poll.
@@ -37,7 +37,7 @@ import { clockShows, passedMillis } from "../background/time.ts"
 import type { InvalidOption } from "../definition/errors.ts"
 import { decodeData, type Model, optionsOf, patienceOf, type Place } from "../definition/model.ts"
 import { type Job, makeJob } from "../kept/job.ts"
-import { change, clearOrphan, failRun, isEntryOf, prefetch, start, tryLoad } from "../kept/lifecycle.ts"
+import { change, clearOrphan, isEntryOf, prefetch, putOff, start, tryLoad } from "../kept/lifecycle.ts"
 import { countOnCommit } from "../kept/metrics.ts"
 import { readData, type Row } from "../kept/row.ts"
 import * as Settings from "../kept/settings.ts"
@@ -165,6 +165,8 @@ const takeOne = Effect.fnUntraced(function*(search: Search, pendingKey: Uint8Arr
     search.setAside++
     return yield* clearOrphan(place, pendingKey, "pending")
   }
+  // whoever takes jobs before their time must not take this one up without a pause
+  if (row.unreadableSince !== undefined && row.scheduledAt > place.state.timeMillis) return
   if (row.key !== undefined && !(yield* search.hasPlace(row.key))) {
     change(place, id, row, { ...row, isParked: true })
     search.setAside++
@@ -183,7 +185,10 @@ const takeOne = Effect.fnUntraced(function*(search: Search, pendingKey: Uint8Arr
   const decoded = decodeData(place.model, id, data)
   if (Result.isFailure(decoded)) {
     search.isAlone = false
-    yield* failRun(place, id, row, { error: decoded.failure.message, nextAt: undefined })
+    search.setAside++
+    const { message } = decoded.failure
+    yield* search.hub.tellUnreadable(id, `${message}. It waits for a version of the program that can read it`)
+    yield* putOff(place, id, row, message)
     return
   }
   const lock = makeLock(place.state, search.jobs.length)

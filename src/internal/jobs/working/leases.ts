@@ -9,6 +9,8 @@
  * 2. One beat renews all leases, a third of the timeout after the oldest sign of life, so that a slow store does not
  *    spread them. Jobs that have ended are renewed too until their settling is committed: their run was not in vain
  *    because the store is slow. Nothing else happens to them here: there is no handler that could be interrupted.
+ *    One that was renewed under a longer timeout than this worker hears of is renewed at once, and has the shorter one
+ *    from then on.
  * 3. What waits for a lease to grow old is woken when a job comes that is older than all others, as one is that was
  *    taken by a slow commit, and when the timeout gets shorter.
  */
@@ -58,6 +60,8 @@ export interface Held {
   storedBytes: number
   /** Made when the handler asks for its signal, or is interrupted: most never do. */
   controller: AbortController | undefined
+  /** Made when the handler asks for the signal of a stop. */
+  stop: AbortController | undefined
   /** Missing while the job waits for a free handler, and when that has ended. */
   fiber: Fiber.Fiber<unknown, unknown> | undefined
   /** Why the worker interrupted the handler, if it did. */
@@ -113,6 +117,9 @@ export class Leases {
   readonly #owner: Owner
   readonly #held = new Set<Held>()
   #timeoutMillis: number
+  /** When a shorter timeout was heard of, and how long it was before. */
+  #heardMillis = -Infinity
+  #beforeMillis = 0
   readonly #nextBeat: Alarm = { latch: Latch.makeUnsafe(false), oldestMillis: Infinity }
   readonly #nextLoss: Alarm = { latch: Latch.makeUnsafe(false), oldestMillis: Infinity }
   /** Open while jobs are held. */
@@ -156,8 +163,12 @@ export class Leases {
   }
 
   /** How long a holder may be silent, as the store says. */
-  setTimeout(millis: number): void {
+  setTimeout(millis: number, nowMillis: number): void {
     const isShorter = millis < this.#timeoutMillis
+    if (isShorter && this.#held.size > 0) {
+      this.#heardMillis = nowMillis
+      this.#beforeMillis = this.#timeoutMillis
+    }
     this.#timeoutMillis = millis
     if (isShorter) this.#wake(-Infinity)
   }
@@ -183,10 +194,10 @@ export class Leases {
   get losses(): Effect.Effect<never> {
     const step = Effect.flatMap(passedMillis, (now) => {
       for (const held of this.all) {
-        if (canBeLost(held) && held.signMillis + this.#timeoutMillis <= now) this.#owner.lost(held)
+        if (canBeLost(held) && this.#lostAt(held.signMillis) <= now) this.#owner.lost(held)
       }
       const oldest = this.#oldest(this.#nextLoss, canBeLost)
-      return this.#wait(this.#nextLoss, oldest + this.#timeoutMillis - now)
+      return this.#wait(this.#nextLoss, this.#lostAt(oldest) - now)
     })
     return Effect.forever(Effect.andThen(this.#busy.await, step))
   }
@@ -206,6 +217,13 @@ export class Leases {
   }
 
   // --- internal ---
+
+  /** When a lease is lost whose last sign of life was at this time (1). */
+  #lostAt(signMillis: number): number {
+    return signMillis >= this.#heardMillis
+      ? signMillis + this.#timeoutMillis
+      : Math.min(signMillis + this.#beforeMillis, this.#heardMillis + this.#timeoutMillis)
+  }
 
   /** Wakes the loops that know of no sign of life as old as this (3). */
   #wake(signMillis: number): void {
@@ -251,7 +269,7 @@ export class Leases {
         return Effect.zip(Effect.andThen(rows, looks), Settings.read(place), { concurrent: true })
       })
       const [rows, settings] = yield* transact(this.#hub.tenant, body)
-      this.setTimeout(settings.timeoutMillis)
+      this.setTimeout(settings.timeoutMillis, yield* passedMillis)
       for (const [index, held] of part.entries()) {
         const row = rows[index]
         if (row !== undefined) held.storedBytes = storedBytesOf(row)

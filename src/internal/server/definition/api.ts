@@ -2,6 +2,7 @@
  * What users see of a server: the types of its definition, its handle and its clients. `DgenServer` exports them.
  */
 import type * as Context from "effect/Context"
+import type * as Cron from "effect/Cron"
 import type * as DateTime from "effect/DateTime"
 import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
@@ -35,6 +36,53 @@ export type CastError = Errors.InvalidPayload | Errors.UnknownMessage | Errors.P
  * @category errors
  */
 export type CastTxError = Errors.InvalidPayload | Errors.UnknownMessage | Errors.PayloadTooLarge | Errors.InvalidTuid
+
+/**
+ * What setting a timer can fail with. It has written nothing then.
+ *
+ * @since 0.2.0
+ * @category errors
+ */
+export type CastLaterError = CastTxError | Errors.InvalidOption | Errors.TooManyTimers
+
+/**
+ * When a timer is due: after a time, at a time, again and again after a period (of a second or more, counted from
+ * `first`, which is one period from now if it is absent), or when a cron expression says so (in UTC, if no zone is given).
+ * Of ticks that passed while nobody ran the server the latest is made up for; with `missed: "skip"` none is that is more
+ * than a minute late. An `id` has 1 to 256 bytes; without one, the timer gets one that no other has.
+ *
+ * @since 0.2.0
+ * @category models
+ */
+export type TimerOptions =
+  & { readonly id?: string | undefined }
+  & (
+    | { readonly after: Duration.Input }
+    | { readonly at: DateTime.DateTime.Input }
+    | {
+      readonly every: Duration.Input
+      readonly first?: DateTime.DateTime.Input | undefined
+      readonly missed?: "latest" | "skip" | undefined
+    }
+    | {
+      readonly cron: string | Cron.Cron
+      readonly timeZone?: string | undefined
+      readonly missed?: "latest" | "skip" | undefined
+    }
+  )
+
+/**
+ * A timer that is set: the message that it sends, when it is due next, and its period if it comes again.
+ *
+ * @since 0.2.0
+ * @category models
+ */
+export interface TimerInfo {
+  readonly id: string
+  readonly tag: string
+  readonly due: DateTime.Utc
+  readonly period: Duration.Duration | { readonly cron: string; readonly timeZone: string } | undefined
+}
 
 /**
  * What a message that goes past the queue can fail with.
@@ -191,6 +239,18 @@ export interface Client<M, State> {
   ) => Effect.Effect<void, CastError>
   /** Sends messages, all or none, in their order. */
   readonly castAll: (messages: ReadonlyArray<CastInput<M>>) => Effect.Effect<void, CastError>
+  /**
+   * Sets a timer: the message is cast at its time, whoever runs the server then. An id that has a timer already gets this
+   * one in its place, and what the earlier one has sent and nobody has handled counts no more. Succeeds with the id.
+   */
+  readonly castLater: <T extends D.CastTag<M>>(
+    tag: T,
+    ...args: D.LaterArgs<D.PayloadOf<M[T]>, TimerOptions>
+  ) => Effect.Effect<string, CastLaterError | BackendError>
+  /** Cancels a timer. Succeeds with whether that prevented a message. */
+  readonly cancelTimer: (id: string) => Effect.Effect<boolean, Errors.InvalidOption | BackendError>
+  /** The timers that are set, in the order of their times. */
+  readonly timers: Effect.Effect<ReadonlyArray<TimerInfo>, BackendError>
   /** How many messages wait, or are under the lock; one that came past the queue does not count. */
   readonly queueLength: Effect.Effect<number, BackendError>
   /** Whether the lock is held. */
@@ -415,6 +475,23 @@ export interface ServiceClass<Self, Name extends string, State, M, A, IsHosted e
       readonly limit?: number | undefined
     }
   ) => Effect.Effect<ReadonlyArray<Tuple.Tuple>, Errors.InvalidOption | Errors.IndexIncomplete, Transaction>
+  /** Sets a timer as part of a transaction; the options say which server. */
+  readonly castLaterTx: <T extends D.CastTag<M>>(
+    tag: T,
+    ...args: D.LaterArgs<D.PayloadOf<M[T]>, TimerOptions & (IsHosted extends true ? WhichHosted : Which)>
+  ) => Effect.Effect<string, CastLaterError, Transaction>
+  /** Sets a timer of the server whose handler runs: a defect elsewhere. */
+  readonly castLaterSelfTx: <T extends D.CastTag<M>>(
+    tag: T,
+    ...args: D.LaterArgs<D.PayloadOf<M[T]>, TimerOptions>
+  ) => Effect.Effect<string, CastLaterError, Transaction>
+  /** Cancels a timer as part of a transaction. Succeeds with whether that prevented a message. */
+  readonly cancelTimerTx: (
+    id: string,
+    ...which: WhichArgs<IsHosted>
+  ) => Effect.Effect<boolean, Errors.InvalidOption | Errors.InvalidTuid, Transaction>
+  /** Cancels a timer of the server whose handler runs: a defect elsewhere. */
+  readonly cancelTimerSelfTx: (id: string) => Effect.Effect<boolean, Errors.InvalidOption, Transaction>
   /** A cast to the server whose handler runs, as part of its transaction: a defect elsewhere. */
   readonly castSelfTx: <T extends D.CastTag<M>>(
     tag: T,

@@ -163,6 +163,10 @@ export type PayloadArgs<P, Rest extends ReadonlyArray<unknown> = []> = IsNone<P>
   ? [payload?: undefined, ...rest: Rest]
   : [payload: P, ...rest: Rest]
 
+/** The payload, left out where there is none, and what follows it. */
+export type LaterArgs<P, When> = IsNone<P> extends true ? [when: When] | [payload: undefined, when: When]
+  : [payload: P, when: When]
+
 /** What ends the handling of a message. */
 export type SettledOf<Message, State, Name extends string> = Message extends Call<any, any, any, any>
   ? Reply<SuccessOf<Message>, State, Name> | NoReply<State, Name> | Stop<State, Name>
@@ -241,11 +245,21 @@ export type HostedInit<State, E> =
 export type HostedArgs<P, Which> = IsNone<P> extends true ? [payload: undefined, which: Which]
   : [payload: P, which: Which]
 
+/**
+ * What a handler of an action gets besides payload and state: the server's `tuid`, and the `id` of the message that asked
+ * for it, which tells the message from every other one of its server.
+ *
+ * @since 0.2.0
+ * @category models
+ */
+export type ActionContext = Model.ActionContext
+
 /** A handler for each action. */
 export type ActionHandlers<A, State, R> = {
   readonly [T in keyof A]: (
     payload: PayloadType<PayloadSchema<A[T]>>,
-    state: State
+    state: State,
+    context: ActionContext
   ) => Effect.Effect<void | Halt, never, R>
 }
 
@@ -302,6 +316,9 @@ export const message = (kind: Model.Kind, options: {
 /** The name of a hosted definition stands in the keys of its servers, beside their tuids. */
 export const HOSTED_NAME_LIMIT_BYTES = 256
 
+/** Timers of one server: more are better many servers. */
+const MAX_TIMERS = 100_000
+
 const checkDefinition = (
   name: unknown,
   options: { readonly messages: unknown; readonly actions?: unknown; readonly hosted?: unknown }
@@ -321,6 +338,10 @@ const checkDefinition = (
       `${name}: the name of a hosted server has ${HOSTED_NAME_LIMIT_BYTES} bytes at the most: shorten it`
     )
   }
+  const { maxTimers = MAX_TIMERS } = options as { readonly maxTimers?: unknown }
+  if (!Number.isInteger(maxTimers) || (maxTimers as number) < 1 || (maxTimers as number) > MAX_TIMERS) {
+    throw new TypeError(`${name}: maxTimers must be a whole number from 1 to ${MAX_TIMERS}, not ${show(maxTimers)}`)
+  }
   for (const [tag, definition] of Object.entries(messages)) {
     if (!Predicate.hasProperty(definition, MessageTypeId)) {
       throw new TypeError(`${name}: the message "${tag}" must be made with DgenServer.call, cast or info`)
@@ -334,6 +355,7 @@ export const model = (name: string, options: {
   readonly messages: Messages
   readonly actions?: Actions | undefined
   readonly hosted?: boolean | undefined
+  readonly maxTimers?: number | undefined
 }): Model.Definition => {
   checkDefinition(name, options)
   return modelOf(name, options)
@@ -342,6 +364,7 @@ export const model = (name: string, options: {
 const modelOf = (name: string, options: Parameters<typeof model>[1]): Model.Definition => ({
   name,
   hosted: options.hosted ?? false,
+  maxTimers: options.maxTimers ?? MAX_TIMERS,
   state: schemaOf(`${name}: the state`, options.state),
   messages: new Map(
     Object.entries(options.messages).map(([tag, definition]) => {

@@ -309,7 +309,8 @@ export class CallbackTooLong extends Schema.TaggedError<CallbackTooLong>("effect
 }
 
 /**
- * The defect of a callback that waited for something other than its transaction.
+ * The defect of a callback that waited for something other than its transaction, or used an `operation` that would take
+ * effect outside of it.
  *
  * @since 0.1.0
  * @category errors
@@ -319,12 +320,16 @@ export class ImpureCallback extends Schema.TaggedError<ImpureCallback>("effect-d
   {
     server: Schema.String,
     tuid: Schema.String,
-    tag: Schema.String
+    tag: Schema.String,
+    operation: Schema.optionalKey(Schema.String)
   }
 ) {
   override get message(): string {
-    return `${this.server} ${this.tuid}: the handler of "${this.tag}" waits for something outside its transaction. Handlers can run ` +
-      "many times: do it in an action"
+    const handler = `${this.server} ${this.tuid}: the handler of "${this.tag}"`
+    return this.operation === undefined
+      ? `${handler} waits for something outside its transaction. Handlers can run many times: do it in an action`
+      : `${handler} uses ${this.operation}, which is not part of its transaction and would happen with each of its runs: ` +
+        "send with castTx, read and write with Transaction, or do it in an action"
   }
 }
 
@@ -343,5 +348,23 @@ export class IndexIncomplete
   override get message(): string {
     return `${this.server}: the index of servers is not complete yet: an earlier version made some. Start or host a server ` +
       "with this version, and try again when it has entered them"
+  }
+}
+
+/**
+ * A server has as many timers as its definition's `maxTimers` allows. Nothing was set.
+ *
+ * @since 0.2.0
+ * @category errors
+ */
+export class TooManyTimers
+  extends Schema.TaggedError<TooManyTimers>("effect-dgen/DgenServer/TooManyTimers")("TooManyTimers", {
+    server: Schema.String,
+    tuid: Schema.String,
+    limit: Schema.Number
+  })
+{
+  override get message(): string {
+    return `${this.server} ${this.tuid}: it has ${this.limit} timers already, as many as it may: cancel some, or raise maxTimers`
   }
 }

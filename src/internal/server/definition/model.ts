@@ -2,6 +2,7 @@
  * What the runtime of servers knows of a definition: names, kinds and codecs, with all types erased. `DgenServer`
  * builds these values from what a user wrote and checked; everything in this folder works on them alone.
  */
+import type * as DateTime from "effect/DateTime"
 import type * as Effect from "effect/Effect"
 import type * as Exit from "effect/Exit"
 import type * as Schedule from "effect/Schedule"
@@ -38,6 +39,8 @@ export interface Definition {
   readonly name: string
   /** Whether any message wakes its servers, in whatever process hosts it; else each is started. */
   readonly hosted: boolean
+  /** How many timers one of its servers can have. */
+  readonly maxTimers: number
   readonly state: AnyCodec
   readonly messages: ReadonlyMap<string, Message>
   readonly actions: ReadonlyMap<string, Action>
@@ -94,6 +97,8 @@ export interface HandlerContext {
   /** Tells this message from every other one of its server; priority and info messages have one too. */
   readonly id: string
   readonly tuid: Tuple.Tuple
+  /** The timer that sent the message, and the time that it was set for. */
+  readonly timer: { readonly id: string; readonly due: DateTime.Utc } | undefined
 }
 
 /** What locked handlers get besides payload and state. */
@@ -120,7 +125,17 @@ export interface Behaviour {
   readonly handlers: ReadonlyMap<string, Handler>
 }
 
-export type ActionHandler = (payload: unknown, state: unknown) => Effect.Effect<unknown, never, never>
+/** What handlers of actions get besides payload and state: the server, and the id of the message that asked. */
+export interface ActionContext {
+  readonly tuid: Tuple.Tuple
+  readonly id: string
+}
+
+export type ActionHandler = (
+  payload: unknown,
+  state: unknown,
+  context: ActionContext
+) => Effect.Effect<unknown, never, never>
 
 export type LockedHandler = (
   payload: unknown,

@@ -6,8 +6,9 @@
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import type * as Tracer from "effect/Tracer"
 import { logError, logWarning } from "../../transactions/logging.ts"
-import { traced } from "../../transactions/tracing.ts"
+import { traced, under } from "../../transactions/tracing.ts"
 import { ActionTimeout } from "../definition/errors.ts"
 import type { ActionRequest } from "../definition/model.ts"
 import { isHalt } from "../definition/outcome.ts"
@@ -59,29 +60,33 @@ const endOf = <A>(server: Server, what: string, { cut, exit }: Ran<A, never>): E
   return Exit.die(new Error(`${what} ${end}: the server has stopped in this process, and the grace period is over`))
 }
 
-/** Runs the actions of a batch: a list for each message. */
-export const runActions = (
-  server: Server,
-  messages: ReadonlyArray<ReadonlyArray<ActionRequest>>,
-  state: unknown
-): Effect.Effect<void> => {
-  const some = messages.filter((requests) => requests.length > 0)
-  if (some.length === 0) return Effect.void
-  const run = Effect.forEach(some, (requests) => runMessage(server, requests, state), { discard: true })
-  return traced(run, "DgenServer.actions", () => ({ attributes: { server: server.definition.name } }))
+/** What a message asks for, with its id, and the span that its handler ran in. */
+export interface Asked {
+  readonly id: string
+  readonly span: Tracer.AnySpan | undefined
+  readonly requests: ReadonlyArray<ActionRequest>
 }
 
-const runMessage = Effect.fnUntraced(function*(
-  server: Server,
-  requests: ReadonlyArray<ActionRequest>,
-  state: unknown
-) {
+/** Runs the actions of a batch, message after message. */
+export const runActions = (server: Server, messages: ReadonlyArray<Asked>, state: unknown): Effect.Effect<void> => {
+  const some = messages.filter(({ requests }) => requests.length > 0)
+  return some.length === 0
+    ? Effect.void
+    : Effect.forEach(some, (asked) =>
+      traced(runMessage(server, asked, state), "DgenServer.actions", () => ({
+        ...under(asked.span),
+        attributes: { ...identityOf(server), message: asked.id }
+      })), { discard: true })
+}
+
+const runMessage = Effect.fnUntraced(function*(server: Server, { id, requests }: Asked, state: unknown) {
+  const context = { tuid: server.tuid, id }
   for (const request of requests) {
     const handler = server.effects.actions.get(request.tag)!
     const exit = yield* runAfterCommit(
       server,
       `the action "${request.tag}"`,
-      Effect.suspend(() => handler(request.payload, state))
+      Effect.suspend(() => handler(request.payload, state, context))
     )
     if (Exit.isFailure(exit)) {
       yield* logError(`${server.name}: the action "${request.tag}" crashed`, exit.cause)

@@ -8,6 +8,7 @@
  * 3. Answers and actions leave only with the commit.
  */
 import * as Cause from "effect/Cause"
+import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Predicate from "effect/Predicate"
@@ -22,7 +23,6 @@ import type { Trace } from "../../data/trace.ts"
 import type { Caller, Envelope } from "../../queue/envelope.ts"
 import { INSTANCE_BYTES } from "../../tenant/limits.ts"
 import { traced } from "../../transactions/tracing.ts"
-import { CallbackTooLong } from "../definition/errors.ts"
 import type {
   ActionRequest,
   Answer,
@@ -33,6 +33,7 @@ import type {
   Outcome,
   Settled
 } from "../definition/model.ts"
+import { identityOf } from "../kept/layout.ts"
 import * as Answers from "../sending/answerCodec.ts"
 import { record } from "./metrics.ts"
 import type { HeldLogs, PureRunner } from "./purity.ts"
@@ -80,6 +81,8 @@ export interface Handled {
   readonly locks: boolean
   /** What the outcome is called in metrics. */
   readonly outcome: "reply" | "noReply" | "error" | "stop" | "lock"
+  /** The span of its handler's run, where there is a tracer: what it asks for belongs under it. */
+  readonly span?: Tracer.AnySpan | undefined
   /** What the caller of a locked handler that died is told. */
   readonly crashed?: string
 }
@@ -92,6 +95,7 @@ export interface Incoming {
   readonly attempt: number
   readonly id: string
   readonly trace: Trace | undefined
+  readonly timer: { readonly id: string; readonly due: number } | undefined
 }
 
 /** The caller of a call whose message names none. */
@@ -110,7 +114,8 @@ export const contextOf = (server: Server, input: Incoming): HandlerContext => ({
   from: fromOf(server.definition.name, server.tuid, input.message, input.caller ?? NOBODY),
   attempt: input.attempt,
   id: input.id,
-  tuid: server.tuid
+  tuid: server.tuid,
+  timer: input.timer && { id: input.timer.id, due: DateTime.makeUnsafe(input.timer.due) }
 })
 
 /** Why a message cannot be handled. */
@@ -135,7 +140,15 @@ export const incoming = (
     return Result.fail({ tag, problem: `${server.definition.name} has no handler for "${tag}"`, isForeign: true })
   }
   if (message.payload === undefined) {
-    return Result.succeed({ message, payload: undefined, caller: envelope.caller, attempt, id, trace: envelope.trace })
+    return Result.succeed({
+      message,
+      payload: undefined,
+      caller: envelope.caller,
+      attempt,
+      id,
+      trace: envelope.trace,
+      timer: envelope.timer
+    })
   }
   const decoded = codecOf(message.payload).decode(envelope.payload)
   if (Result.isFailure(decoded)) {
@@ -153,7 +166,8 @@ export const incoming = (
     caller: envelope.caller,
     attempt,
     id,
-    trace: envelope.trace
+    trace: envelope.trace,
+    timer: envelope.timer
   })
 }
 
@@ -188,11 +202,15 @@ export const settle = (
 ): Effect.Effect<Handled, Crash> => {
   const { message } = input
   const takeBack = runner.mark()
-  return Effect.matchCauseEffect(observed(server, input, runner.run(message.tag, callback)), {
+  let span: Tracer.AnySpan | undefined
+  const run = observed(server, input, runner.run(message.tag, callback), (own) => {
+    span = own
+  })
+  return Effect.matchCauseEffect(run, {
     onFailure: (cause) => {
       const failure = cause.reasons.find((reason) => reason._tag === "Fail")
       if (failure === undefined || message.kind !== "call") {
-        return Effect.fail(new Crash([message.tag], cause, logs, isOfOthers(cause) ? undefined : index))
+        return Effect.fail(new Crash([message.tag], cause, logs, runner.hasSpentTime ? index : undefined))
       }
       takeBack()
       return Effect.succeed({ ...nothing(state), answer: Exit.fail(failure.error) })
@@ -200,21 +218,19 @@ export const settle = (
     onSuccess: (outcome) => {
       const problem = problemOf(server, message, outcome)
       return problem === undefined
-        ? Effect.succeed(handledOf(outcome))
+        ? Effect.succeed(span === undefined ? handledOf(outcome) : { ...handledOf(outcome), span })
         : Effect.fail(new Crash([message.tag], Cause.die(new TypeError(problem)), logs, index))
     }
   })
 }
 
-/** Whether a callback met the end of its transaction's time, and others of its batch had spent most of that. */
-const isOfOthers = (cause: Cause.Cause<unknown>): boolean =>
-  cause.reasons.some((reason) =>
-    reason._tag === "Die" && reason.defect instanceof CallbackTooLong &&
-    reason.defect.ranMillis < reason.defect.limitMillis / 2
-  )
-
 /** A run of a callback, in a span under the one that the message was sent in, and with the time that it took. */
-const observed = <A, E>(server: Server, input: Incoming, run: Effect.Effect<A, E>): Effect.Effect<A, E> => {
+const observed = <A, E>(
+  server: Server,
+  input: Incoming,
+  run: Effect.Effect<A, E>,
+  began: (span: Tracer.AnySpan) => void
+): Effect.Effect<A, E> => {
   const timed = Effect.clockWith((clock) => {
     const begun = clock.monotonicTimeNanosUnsafe()
     return Effect.onExit(run, () => {
@@ -225,12 +241,12 @@ const observed = <A, E>(server: Server, input: Incoming, run: Effect.Effect<A, E
   return traced(timed, "DgenServer.callback", () => ({
     ...(input.trace === undefined ? {} : { parent: Tracer.externalSpan(input.trace) }),
     attributes: {
-      server: server.definition.name,
+      ...identityOf(server),
       tag: input.message.tag,
       message: input.id,
       attempt: input.attempt
     }
-  }))
+  }), began)
 }
 
 /** A message that changes nothing. */

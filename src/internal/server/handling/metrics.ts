@@ -57,14 +57,6 @@ const callbackMillis = Metric.histogram("effect_dgen_callback_millis", {
   boundaries: Metric.boundariesFromIterable([0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 1000])
 })
 
-const queueLength = Metric.gauge("effect_dgen_queue_length", {
-  description: "Messages that wait, as of the consumer's last look (once a second at most)"
-})
-
-const oldestMillis = Metric.gauge("effect_dgen_oldest_message_age_millis", {
-  description: "Milliseconds that the oldest message of the last batch had waited"
-})
-
 /** The metrics of one server. */
 export interface ServerMetrics {
   readonly outcome: (outcome: string) => Metric.Counter<number>
@@ -74,8 +66,6 @@ export interface ServerMetrics {
   readonly ended: Metric.Counter<number>
   readonly batchSize: Metric.Histogram<number>
   readonly callbackMillis: Metric.Histogram<number>
-  readonly queueLength: Metric.Gauge<number>
-  readonly oldestMillis: Metric.Gauge<number>
 }
 
 const known = new Map<string, ServerMetrics>()
@@ -100,9 +90,7 @@ export const metricsOf = (server: string): ServerMetrics => {
       deadLetters: Metric.withAttributes(deadLetters, attributes),
       ended: Metric.withAttributes(ended, attributes),
       batchSize: Metric.withAttributes(batchSize, attributes),
-      callbackMillis: Metric.withAttributes(callbackMillis, attributes),
-      queueLength: Metric.withAttributes(queueLength, attributes),
-      oldestMillis: Metric.withAttributes(oldestMillis, attributes)
+      callbackMillis: Metric.withAttributes(callbackMillis, attributes)
     }
     known.set(server, metrics)
   }

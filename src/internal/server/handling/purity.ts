@@ -25,6 +25,7 @@ import * as Scheduler from "effect/Scheduler"
 import * as Tracer from "effect/Tracer"
 import { TRANSACTION_LIMIT_MILLIS } from "../../../Backend.ts"
 import { Transaction } from "../../../Transaction.ts"
+import { Callback } from "../../transactions/callback.ts"
 import { writeLine } from "../../transactions/logging.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { guardedTracer } from "../../transactions/tracing.ts"
@@ -186,6 +187,8 @@ export class PureRunner {
   /** When the first callback that waits began to, and when the one that runs did: before that, no step was taken. */
   #begunMillis: number | undefined
   #callbackMillis = 0
+  /** What ended the last callback, if its time was over. */
+  #ended: CallbackTooLong | undefined
   #context: Context.Context<Transaction> | undefined
   #tag = ""
 
@@ -228,6 +231,7 @@ export class PureRunner {
     const outer = this.#outer
     const services = new Map<string, unknown>([
       [Transaction.key, this.#state],
+      [Callback.key, (operation: string) => this.#impure(operation)],
       [Clock.Clock.key, new FrozenClock(this.#state.timeMillis, () => this.#impure())],
       [Random.Random.key, new SeededRandom(this.#state.operationId)],
       [Scheduler.Scheduler.key, this.#scheduler],
@@ -243,6 +247,11 @@ export class PureRunner {
     return Number(this.#clock.monotonicTimeNanosUnsafe() / 1_000_000n)
   }
 
+  /** Whether the callback that ran last spent the time that it ended with: else others of its batch had (4). */
+  get hasSpentTime(): boolean {
+    return this.#ended === undefined || this.#ended.ranMillis >= this.#ended.limitMillis / 2
+  }
+
   /** Why the callback must end, if its transaction's time is over (4). */
   #tooLong(): CallbackTooLong | undefined {
     const now = this.#nowMillis()
@@ -254,8 +263,12 @@ export class PureRunner {
     })
   }
 
-  #impure(): ImpureCallback {
-    return new ImpureCallback({ ...identityOf(this.#server), tag: this.#tag })
+  #impure(operation?: string): ImpureCallback {
+    return new ImpureCallback({
+      ...identityOf(this.#server),
+      tag: this.#tag,
+      ...(operation === undefined ? {} : { operation })
+    })
   }
 
   #await<A, E>(fiber: Fiber.Fiber<A, E>): Effect.Effect<A, E> {
@@ -266,6 +279,7 @@ export class PureRunner {
         const tooLong = this.#tooLong()
         if (tooLong === undefined && this.#scheduler.pending > 0) return
         this.#scheduler.left = LAST_STEPS
+        this.#ended = tooLong
         end(Exit.die(tooLong ?? this.#impure()))
         fiber.interruptUnsafe()
       }

@@ -28,8 +28,9 @@ import type { TransactionState } from "../../transactions/state.ts"
 import { ServerKilled, ServerStopped } from "../definition/errors.ts"
 import type { Behaviour, Definition, Effects, Options } from "../definition/model.ts"
 import * as Heads from "../kept/head.ts"
-import { identityOf, type ServerKeys, textOfTuid } from "../kept/layout.ts"
+import { identityOf, type ServerKeys } from "../kept/layout.ts"
 import { headOf, readState, writeHead, writeName } from "../kept/state.ts"
+import { atRest } from "./gauges.ts"
 import { metricsOf, type ServerMetrics } from "./metrics.ts"
 import type { PureRunner } from "./purity.ts"
 
@@ -103,7 +104,7 @@ export const make = (
   >
 ): Server => ({
   ...parts,
-  name: `${parts.definition.name} ${textOfTuid(parts.tuid)}`,
+  name: `${parts.definition.name} ${parts.keys.tuidText}`,
   codec: StateCodec.make(parts.definition.state),
   inFlight: new InFlight(),
   inline: Semaphore.makeUnsafe(1),
@@ -116,7 +117,9 @@ export const make = (
 })
 
 const end = (server: Server, why: End): void => {
-  if (Deferred.doneUnsafe(server.ended, Exit.succeed(why))) server.wakeIdle?.()
+  if (!Deferred.doneUnsafe(server.ended, Exit.succeed(why))) return
+  atRest(server)
+  server.wakeIdle?.()
 }
 
 /** Stops a server's handle, once (3). */

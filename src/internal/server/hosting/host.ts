@@ -42,7 +42,7 @@ import { giveWork, IndexKeys, Place, tuidOfKey } from "../kept/indexes.ts"
 import { ServerKeys, textOfTuid } from "../kept/layout.ts"
 import type { Batch, Pace } from "../running/batch.ts"
 import { close } from "../running/closing.ts"
-import { defaultRestart, failed, paceOf, turn } from "../running/consumer.ts"
+import { cancelWatches, defaultRestart, failed, paceOf, turn } from "../running/consumer.ts"
 import * as Handles from "../running/handle.ts"
 import { type Acquired, runLocked } from "../running/locked.ts"
 import { RunsIn, type Within } from "../sending/within.ts"
@@ -279,8 +279,10 @@ export class Host implements LocalHost {
       if (isEnded(resident.server)) known.resident = undefined
       switch (batch._tag) {
         case "Idle":
-          batch.watch.cancel()
+          cancelWatches(batch)
           return this.#setAside(known, batch.dueMillis)
+        case "Foreign":
+          return this.#rest(known)
         case "Full":
           known.status = "aside"
           this.#unlocked.add(known)

@@ -12,11 +12,16 @@
  *                        "lock" <token> <i>                  the message of a lock, until it is handled or requeued
  *                        "dead" <versionstamp> <i> <n>       dead letters
  *                        "deads"                             the counter of them
+ *                        "timer" / "timerId" / "timers" / "wake"   timers, see timers/rows.ts
  * ```
  */
 import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
+import type * as Schema from "effect/Schema"
 import * as Tuple from "../../../Tuple.ts"
+import * as Keys from "../../data/keys.ts"
+import { hiderOf } from "../../data/redaction.ts"
 import { show } from "../../data/show.ts"
 import { printable } from "../../data/text.ts"
 import { locate, type Located, type QueueKeys } from "../../queue/layout.ts"
@@ -46,13 +51,13 @@ const elementText = (element: Tuple.Element): string => {
 /** A server by its definition and where it lies. */
 export interface Addressed {
   readonly definition: { readonly name: string }
-  readonly keys: { readonly tuid: Tuple.Tuple }
+  readonly keys: { readonly tuid: Tuple.Tuple; readonly tuidText?: string }
 }
 
 /** How errors name a server. */
 export const identityOf = ({ definition, keys }: Addressed) => ({
   server: definition.name,
-  tuid: textOfTuid(keys.tuid)
+  tuid: keys.tuidText ?? textOfTuid(keys.tuid)
 })
 
 /** The keys of one server. */
@@ -69,9 +74,15 @@ export class ServerKeys implements QueueKeys {
   readonly lock: Uint8Array
   readonly dead: Uint8Array
   readonly deadCount: Uint8Array
+  readonly timers: Uint8Array
+  readonly timerIds: Uint8Array
+  readonly timerCount: Uint8Array
+  readonly wake: Uint8Array
   readonly #tenantPrefix: Uint8Array
   readonly #definition: Owner
   #place: Place | undefined
+  #text: string | undefined
+  #tuidText: string | undefined
 
   /** Throws a `TupleError` when the tuid has an element that a key cannot hold. */
   constructor(tenantPrefix: Uint8Array, tuid: Tuple.Tuple, definition: Owner) {
@@ -89,6 +100,10 @@ export class ServerKeys implements QueueKeys {
     this.lock = Tuple.pack(["lock"], this.prefix)
     this.dead = Tuple.pack(["dead"], this.prefix)
     this.deadCount = Tuple.pack(["deads"], this.prefix)
+    this.timers = Tuple.pack(["timer"], this.prefix)
+    this.timerIds = Tuple.pack(["timerId"], this.prefix)
+    this.timerCount = Tuple.pack(["timers"], this.prefix)
+    this.wake = Tuple.pack(["wake"], this.prefix)
   }
 
   /** Where the server stands in the indexes of its definition. */
@@ -101,6 +116,16 @@ export class ServerKeys implements QueueKeys {
   ring(state: TransactionState): void {
     signalKey(state.target, state, this.push)
     if (this.#definition.hosted) giveWork(state, this.place)
+  }
+
+  /** Where the server lies in its store, as a text. */
+  get text(): string {
+    return this.#text ??= Keys.toText(this.prefix)
+  }
+
+  /** The tuid for people to read. */
+  get tuidText(): string {
+    return this.#tuidText ??= textOfTuid(this.tuid)
   }
 
   waitingKey(millis: number, caller: Uint8Array, id: number): Uint8Array {
@@ -140,10 +165,26 @@ export const problemOfTuid = (tuid: unknown, hosted = false): string | undefined
   return bytes > limit ? `it has ${bytes} bytes, and at most ${limit} fit` : undefined
 }
 
+/** What a definition says of the payloads of its messages. */
+interface Shows {
+  readonly messages: ReadonlyMap<string, { readonly payload: Schema.Codec<any, any, never, never> | undefined }>
+}
+
+/** The payload of a message as it may be shown; of one that the definition does not know, nothing may if it hides any. */
+export const shownPayload = ({ messages }: Shows, tag: string | undefined, payload: unknown): unknown => {
+  const message = messages.get(tag ?? "")
+  if (message !== undefined) {
+    const hide = message.payload && hiderOf(message.payload)
+    return hide === undefined ? payload : hide(payload)
+  }
+  const hidesSome = Array.from(messages.values()).some((known) => known.payload && hiderOf(known.payload))
+  return hidesSome && payload !== undefined ? Redacted.make(payload) : payload
+}
+
 /** The queue of a server, wherever its tenant lies; throws where its tuid is none. */
-export const queueOf = (definition: Owner, tuid: Tuple.Tuple): Located =>
+export const queueOf = (definition: Owner & Shows, tuid: Tuple.Tuple): Located =>
   locate((tenantPrefix) => {
     const problem = problemOfTuid(tuid, definition.hosted)
     if (problem !== undefined) throw new TypeError(`the tuid cannot be used: ${problem}`)
     return new ServerKeys(tenantPrefix, tuid, definition)
-  })
+  }, (tag, payload) => shownPayload(definition, tag, payload))

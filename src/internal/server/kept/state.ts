@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as StateCodec from "../../../StateCodec.ts"
 import type { Transaction } from "../../../Transaction.ts"
+import { isA } from "../../data/show.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import * as Heads from "./head.ts"
 import { isListed } from "./indexes.ts"
@@ -16,7 +17,7 @@ export const named = <A, E, R>(who: Addressed, effect: Effect.Effect<A, E, R>): 
   Effect.mapError(
     effect,
     (error) =>
-      error instanceof StateCodec.StateError
+      isA(error, StateCodec.StateError)
         ? new StateCodec.StateError({
           operation: error.operation,
           field: error.field,

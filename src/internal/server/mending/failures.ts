@@ -9,6 +9,7 @@
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
+import * as Tracer from "effect/Tracer"
 import type { BackendError } from "../../../BackendError.ts"
 import { Transaction } from "../../../Transaction.ts"
 import { codecOf } from "../../data/codec.ts"
@@ -18,10 +19,12 @@ import { stampText } from "../../queue/pieces.ts"
 import * as Queue from "../../queue/queue.ts"
 import { logError, logWarning } from "../../transactions/logging.ts"
 import { transact } from "../../transactions/loop.ts"
+import { traced, under } from "../../transactions/tracing.ts"
 import { runAfterCommit } from "../handling/actions.ts"
 import { contextOf, incoming } from "../handling/handlers.ts"
 import { record } from "../handling/metrics.ts"
 import type { Server } from "../handling/server.ts"
+import { identityOf, shownPayload } from "../kept/layout.ts"
 import { bury, type Died } from "./requeue.ts"
 
 /** What the store refuses because of what one message did. */
@@ -87,11 +90,17 @@ export const afterDeath = (server: Server, died: Died): Effect.Effect<void> => {
   )
   const handler = server.effects.deadLetter
   if (handler === undefined) return told
-  const letter = { tag, payload: envelope?.payload, ...died, ...contextOfDead(server, died, envelope) }
+  const { attempts, cause } = died
+  const payload = shownPayload(server.definition, envelope?.tag, envelope?.payload)
+  const letter = { tag, payload, attempts, cause, ...contextOfDead(server, died, envelope) }
+  const run = traced(Effect.suspend(() => handler(letter)), "DgenServer.deadLetter", () => ({
+    ...under(envelope?.trace && Tracer.externalSpan(envelope.trace)),
+    attributes: { ...identityOf(server), tag, message: died.id, attempts: died.attempts }
+  }))
   return Effect.andThen(
     told,
     Effect.flatMap(
-      runAfterCommit(server, `the dead-letter handler, on "${tag}",`, Effect.suspend(() => handler(letter))),
+      runAfterCommit(server, `the dead-letter handler, on "${tag}",`, run),
       (exit) =>
         Exit.isSuccess(exit)
           ? Effect.void
@@ -112,6 +121,7 @@ const contextOfDead = (server: Server, died: Died, envelope: Envelopes.Envelope 
       attempt: died.attempts,
       id: died.id,
       tuid: server.tuid,
+      timer: undefined,
       kind: message?.kind ?? "cast"
     } as const
   }

@@ -23,22 +23,31 @@ import * as Queue from "../../queue/queue.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { yieldTurn } from "../../transactions/turns.ts"
 import { type Armed, signalKey, watchKey } from "../../transactions/watching.ts"
-import type { ActionRequest } from "../definition/model.ts"
+import type { Asked } from "../handling/actions.ts"
+import { atRest, measured, type Measures } from "../handling/gauges.ts"
 import { answerOf, Crash, handle, type Handled, type Incoming, type Unread } from "../handling/handlers.ts"
 import { record } from "../handling/metrics.ts"
 import { type Held, type HeldLogs, holdLogs, PureRunner } from "../handling/purity.ts"
-import { loadState, newborn, save, type Server, stop, Unreadable } from "../handling/server.ts"
+import { isEnded, loadState, newborn, save, type Server, stop, Unreadable } from "../handling/server.ts"
 import type { Head, Lock } from "../kept/head.ts"
-import { takeWork } from "../kept/indexes.ts"
+import { giveWork, IndexKeys, Place, takeWork } from "../kept/indexes.ts"
 import { headOf, writeHead } from "../kept/state.ts"
 import { BROKEN, type Died, requeue } from "../mending/requeue.ts"
 import { answerCaller } from "../sending/answering.ts"
 import { runsFor } from "../sending/messages.ts"
+import { counts, fire } from "../timers/firing.ts"
+import { readWake } from "../timers/setting.ts"
 import { acquire, type Acquired } from "./locked.ts"
 import { buryMisdirected, graceLeft, isMisdirected, type Met, pauseOf, read } from "./unreadable.ts"
 
 /** The queue's length costs two reads: a measurement once a second is enough for any dashboard. */
 const MEASURE_MILLIS = 1_000
+
+/** A busy consumer looks for timers that others have set so often. */
+const TIMERS_MILLIS = 1_000
+
+/** Who waits for a time looks at the clock at least so often: it can be set, and machines sleep. */
+export const CLOCK_LOOK_MILLIS = 60_000
 
 /** What a batch came to. */
 export type Batch =
@@ -46,6 +55,8 @@ export type Batch =
   | {
     readonly _tag: "Idle"
     readonly watch: Armed
+    /** Another key whose change matters. */
+    readonly also?: Armed
     readonly dueMillis: number
     /** Why the first message is left alone, if that is why (5). */
     readonly unread?: Unread
@@ -54,13 +65,15 @@ export type Batch =
   | { readonly _tag: "Empty"; readonly rests: boolean }
   /** The first message may lock, and there is no place for another lock. */
   | { readonly _tag: "Full" }
+  /** The tuid is another definition's server: its entry is handed over. */
+  | { readonly _tag: "Foreign" }
   /** Something was put in order: look again. */
   | { readonly _tag: "Again"; readonly died: Died | undefined }
   | { readonly _tag: "Gone" }
   | {
     readonly _tag: "Done"
     readonly state: unknown
-    readonly actions: ReadonlyArray<ReadonlyArray<ActionRequest>>
+    readonly actions: ReadonlyArray<Asked>
     readonly acquired: Acquired | undefined
     readonly count: number
     /** Whether the server has nothing else to do, and its entry is gone. */
@@ -75,6 +88,8 @@ export interface Pace extends Held {
   mayRest: boolean
   /** Whether a message that may lock can be handled. */
   mayLock: boolean
+  /** When the server's timers have to be looked at, and when they were. */
+  timers: { readonly dueMillis: number; readonly lookedMillis: number }
   /** The messages of the batch that runs. */
   seen: ReadonlyArray<Queue.Item>
   /** Which of them is being handled. */
@@ -103,23 +118,61 @@ export const batchBody = Effect.fnUntraced(function*(
   const head = bytes === undefined
     ? undefined
     : yield* Effect.mapError(headOf(bytes), (error) => new Unreadable(error))
+  if (server.isHosted && head !== undefined && server.cache?.version !== head.version) {
+    const name = yield* state.get(server.keys.name)
+    if (name !== undefined && Buffer.from(name).toString() !== server.definition.name) {
+      return yield* handOver(server, state, head, Buffer.from(name).toString())
+    }
+  }
+  const isWaiting = head?.lock !== undefined || peeked.length === 0
+  if (isWaiting || isTimeForTimers(pace, state.timeMillis)) {
+    const { done, dueMillis } = yield* fire(server, state)
+    pace.timers = { dueMillis: done > 0 ? 0 : dueMillis, lookedMillis: state.timeMillis }
+    if (done > 0) return { _tag: "Again", died: undefined }
+  }
   if (head !== undefined && head.fenced.length > 0) {
     const [broken] = head.fenced
     return { _tag: "Again", died: yield* putBack(server, state, { ...head, fenced: head.fenced.slice(1) }, broken!) }
   }
   if (head?.lock !== undefined) return yield* watchLock(server, state, pace, head, head.lock)
+  if (peeked.length === 0) atRest(server)
   if (peeked.length === 0 && server.isHosted) {
     return { _tag: "Empty", rests: yield* rest(server, state, pace, undefined) }
   }
-  if (peeked.length === 0) return { _tag: "Idle", watch: watchKey(state, server.keys.push), dueMillis: Infinity }
+  if (peeked.length === 0) {
+    return { _tag: "Idle", watch: watchKey(state, server.keys.push), dueMillis: untilTimer(pace, state.timeMillis) }
+  }
   return yield* runItems(server, state, pace, head, untilFailed(peeked.slice(0, pace.limit)), peeked.length)
 })
+
+/** Whether timers are due as far as is known, or an earlier one may have been set. */
+const isTimeForTimers = ({ timers }: Pace, nowMillis: number): boolean =>
+  nowMillis >= timers.dueMillis || Math.abs(nowMillis - timers.lookedMillis) >= TIMERS_MILLIS
+
+/** How long to wait for the next timer: not longer than a clock can be trusted. */
+const untilTimer = ({ timers }: Pace, nowMillis: number): number =>
+  timers.dueMillis === Infinity ? Infinity : Math.min(CLOCK_LOOK_MILLIS, Math.max(1, timers.dueMillis - nowMillis))
+
+/** Takes the entry away that leads to another definition's server, and lets who hosts that one know. */
+const handOver = (server: Server, state: TransactionState, head: Head, owner: string): Effect.Effect<Batch> => {
+  const { place } = server.keys
+  return Effect.map(state.get(place.entry), (): Batch => {
+    state.clear(place.entry)
+    if (head.format === 2) giveWork(state, new Place(new IndexKeys(state.prefix, owner), owner, server.tuid))
+    return { _tag: "Foreign" }
+  })
+}
+
+/** Notes what is seen of a server that this process still runs. */
+const note = (server: Server, measures: Partial<Measures>): void => {
+  if (!isEnded(server)) measured(server, measures)
+}
 
 /** Measures the queue's length. */
 const measure = (server: Server, state: TransactionState, pace: Pace): Effect.Effect<void> =>
   Effect.map(Queue.length(state, server.keys), (length) => {
     pace.measuredMillis = state.timeMillis
-    record(server, server.metrics.queueLength, length)
+    note(server, { queueLength: length })
   })
 
 /** Breaks the lock if it is over its time (2); else there is nothing to do until it ends, or until then. */
@@ -133,7 +186,10 @@ const watchLock = (
   Effect.flatMap(Clock.monotonicTimeNanos, (nanos): Effect.Effect<Batch> => {
     const wait = leftMillis(server, pace, lock, Number(nanos / 1_000_000n), state.timeMillis)
     if (wait > 0) {
-      return Effect.succeed({ _tag: "Idle", watch: watchKey(state, server.keys.head), dueMillis: wait })
+      // an earlier timer is told of by the bell of pushes: it is sent although the server is locked
+      const also = watchKey(state, server.keys.push)
+      const dueMillis = Math.min(wait, untilTimer(pace, state.timeMillis))
+      return Effect.succeed({ _tag: "Idle", watch: watchKey(state, server.keys.head), also, dueMillis })
     }
     signalKey(server.tenant, state, server.keys.head)
     return Effect.map(putBack(server, state, { ...head, lock: undefined }, lock), (died) => ({ _tag: "Again", died }))
@@ -190,8 +246,8 @@ const runItems = Effect.fnUntraced(function*(
   // once each, and only those that the batch comes to: it may end at its first message
   const envelopeOf = (index: number) => decoded[index] ??= Envelopes.decode(items[index]!.message)
   yield* state.prefetch(() => waitingKeys(server, items.length, envelopeOf))
-  const actions: Array<ReadonlyArray<ActionRequest>> = []
-  const outcomes: Array<Handled["outcome"]> = []
+  const actions: Array<Asked> = []
+  const outcomes: Array<Handled["outcome"] | "void"> = []
   let current = loaded.state
   let taken = 0
   // a call that will be answered later: its server must be there then
@@ -210,6 +266,12 @@ const runItems = Effect.fnUntraced(function*(
       if (index === 0) return { _tag: "Full" }
       break
     }
+    const { timer } = Result.getOrElse(envelope, () => ({ timer: undefined }))
+    if (timer !== undefined && !(yield* counts(state, server.keys, timer))) {
+      taken++
+      outcomes.push("void")
+      continue
+    }
     if (index > 0) yield* yieldTurn
     const { handled, input } = yield* Effect.catchDefect(
       runItem(server, state, runner, logs, envelope, message!, index, current),
@@ -218,7 +280,7 @@ const runItems = Effect.fnUntraced(function*(
     taken++
     isLeftOpen ||= input.caller !== undefined && handled.answer === undefined && !handled.stopped
     current = handled.state
-    actions.push(handled.actions)
+    actions.push({ id: input.id, span: handled.span, requests: handled.actions })
     outcomes.push(handled.outcome)
     if (handled.stopped || handled.locks) {
       last = { handled, item, input }
@@ -246,7 +308,7 @@ const runItems = Effect.fnUntraced(function*(
     _tag: "Done",
     state: saved.state,
     actions,
-    acquired: lock && { lock, input: last!.input, ...saved },
+    acquired: lock && { lock, input: last!.input, span: last!.handled.span, ...saved },
     count: taken,
     rests
   }
@@ -289,13 +351,19 @@ const rest = (
   const { keys } = server
   const { begin, end } = Tuple.range([], keys.items)
   state.addReadConflict({ begin: last === undefined ? begin : Keys.next(last.keys.at(-1)!), end })
-  return Effect.map(takeWork(state, keys.place), (taken) => {
-    if (taken) {
-      state.clear(keys.push)
-      state.clear(keys.pop)
-    }
-    return taken
-  })
+  // a timer whose wake-up has come has to be sent first; one that is set meanwhile makes this transaction conflict
+  const isDue = Effect.map(state.get(keys.wake), (bytes) => (readWake(bytes) ?? Infinity) <= state.timeMillis)
+  return Effect.flatMap(
+    isDue,
+    (due) =>
+      due ? Effect.succeed(false) : Effect.map(takeWork(state, keys.place), (taken) => {
+        if (taken) {
+          state.clear(keys.push)
+          state.clear(keys.pop)
+        }
+        return taken
+      })
+  )
 }
 
 /** What says of the calls of a batch that they wait, up to the message that must be its last. */
@@ -329,7 +397,7 @@ const runItem = Effect.fnUntraced(function*(
   current: unknown
 ) {
   if (index === 0 && Result.isSuccess(envelope)) {
-    record(server, server.metrics.oldestMillis, Math.max(0, state.timeMillis - envelope.success.millis))
+    note(server, { oldestMillis: Math.max(0, state.timeMillis - envelope.success.millis) })
   }
   if (Result.isFailure(message)) {
     return yield* Effect.fail(new Crash(tagsOf(envelope), Cause.die(new Error(message.failure.problem)), logs, index))

@@ -34,6 +34,7 @@ import { Crash } from "../handling/handlers.ts"
 import { record, retried } from "../handling/metrics.ts"
 import { HeldLogs } from "../handling/purity.ts"
 import { gone, isEnded, type Server, stop, stopUnreadable, Unreadable } from "../handling/server.ts"
+import { identityOf } from "../kept/layout.ts"
 import { afterDeath, charge, isOfMessage } from "../mending/failures.ts"
 import { sweepWaiting } from "../mending/sweep.ts"
 import { type Batch, batchBody, type Pace } from "./batch.ts"
@@ -73,6 +74,7 @@ export const paceOf = (server: Server): Pace => ({
   limit: server.options.consumeK,
   mayRest: true,
   mayLock: true,
+  timers: { dueMillis: 0, lookedMillis: 0 },
   seen: [],
   at: 0,
   measuredMillis: 0,
@@ -96,9 +98,8 @@ export const turn = <E = never>(
       retried(server, error)
     }
   })
-  const attributes = { server: server.definition.name }
   return Effect.flatMap(
-    traced(run, "DgenServer.consume", () => ({ attributes })),
+    traced(run, "DgenServer.consume", () => ({ attributes: identityOf(server) })),
     (batch): Effect.Effect<Batch, BackendError | Unreadable | E> => {
       switch (batch._tag) {
         case "Again":
@@ -168,6 +169,12 @@ const section = (server: Server, acquired: Acquired): Effect.Effect<void, Backen
     (ended) => ended._tag === "Crashed" ? Effect.fail(new LockedCrash(ended.cause)) : Effect.void
   )
 
+/** Ends the watches of a batch that had nothing to do. */
+export const cancelWatches = ({ also, watch }: Idle): void => {
+  watch.cancel()
+  also?.cancel()
+}
+
 /** A turn, and the wait after it if there was nothing to do; the watch ends with it, also where an interruption came before the wait. */
 const turnAndWait = (server: Server, pace: Pace, wait: (batch: Idle) => Effect.Effect<void>) =>
   Effect.uninterruptibleMask((restore) =>
@@ -175,7 +182,7 @@ const turnAndWait = (server: Server, pace: Pace, wait: (batch: Idle) => Effect.E
       if (Exit.isFailure(exit)) return Effect.void
       if (exit.value._tag === "Gone") gone(server)
       if (exit.value._tag !== "Idle") return Effect.void
-      return Effect.ensuring(restore(wait(exit.value)), Effect.sync(exit.value.watch.cancel))
+      return Effect.ensuring(restore(wait(exit.value)), Effect.sync(() => cancelWatches(exit.value as Idle)))
     })
   )
 
@@ -258,11 +265,13 @@ const giveUp = (server: Server): Effect.Effect<void> =>
   )
 
 /** Waits for the key to change, for the time that is due, or for the handle's end. */
-const waitFor = (server: Server, { dueMillis, watch }: Idle): Effect.Effect<void> => {
+const waitFor = (server: Server, { also, dueMillis, watch }: Idle): Effect.Effect<void> => {
   if (isEnded(server)) return Effect.void
   server.wakeIdle = watch.wake
   return Effect.catch(
-    awaitWatch(server.tenant, watch, dueMillis),
+    also === undefined
+      ? awaitWatch(server.tenant, watch, dueMillis)
+      : Effect.raceFirst(awaitWatch(server.tenant, watch, dueMillis), awaitWatch(server.tenant, also)),
     (error) =>
       Effect.andThen(
         logWarning(`${server.name}: watching the store failed, looking again`, error),

@@ -15,6 +15,7 @@ import { BackendError } from "../../../BackendError.ts"
 import { codecOf } from "../../data/codec.ts"
 import { show } from "../../data/show.ts"
 import type { Caller } from "../../queue/envelope.ts"
+import { outside } from "../../transactions/callback.ts"
 import { traced } from "../../transactions/tracing.ts"
 import { report } from "../../transactions/unforeseen.ts"
 import { CallTimeout, InvalidPayload, ServerKilled, type ServerStopped } from "../definition/errors.ts"
@@ -38,7 +39,7 @@ const direct = (
   const decoded = message.payload === undefined ? Result.succeed(undefined) : codecOf(message.payload).decode(data)
   return Effect.fromResult(Result.mapBoth(decoded, {
     onFailure: ({ field, problem }) => new InvalidPayload({ ...identityOf(server), tag: message.tag, field, problem }),
-    onSuccess: (payload) => ({ message, payload, data, caller, attempt: 1, trace: undefined })
+    onSuccess: (payload) => ({ message, payload, data, caller, attempt: 1, trace: undefined, timer: undefined })
   }))
 }
 
@@ -163,7 +164,6 @@ const pastQueue: Way = (server, checked, call) =>
   )
 
 const calling = (server: Server, operation: string, way: Way): Client["call"] => (tag, payload, timeoutMillis) => {
-  const { definition } = server
   const run = Effect.flatMap(
     Effect.fromResult(check(server, ["call"], operation, tag, payload)),
     (checked) =>
@@ -172,21 +172,24 @@ const calling = (server: Server, operation: string, way: Way): Client["call"] =>
         (bytes) => Answers.decode(server, checked.message, bytes)
       )
   )
-  const call = traced(run, "DgenServer.call", () => ({ attributes: { server: definition.name, tag } }))
+  const call = traced(run, "DgenServer.call", () => ({ attributes: { ...identityOf(server), tag } }))
   return unlessEnded(server, unlessGone(server, Clients.withTimeout(call, server, tag, timeoutMillis)))
 }
 
 /** Handles a message that is no call at once. */
 const telling = (server: Server, kinds: ReadonlyArray<Kind>, operation: string) => (tag: string, payload: unknown) =>
-  unlessEnded(
-    server,
-    Effect.flatMap(
-      Effect.fromResult(check(server, kinds, operation, tag, payload)),
-      (checked) =>
-        Effect.flatMap(
-          direct(server, checked, undefined),
-          (input) => Effect.asVoid(inScope(server, (progress) => runPriority(server, input, progress)))
-        )
+  outside(
+    operation,
+    unlessEnded(
+      server,
+      Effect.flatMap(
+        Effect.fromResult(check(server, kinds, operation, tag, payload)),
+        (checked) =>
+          Effect.flatMap(
+            direct(server, checked, undefined),
+            (input) => Effect.asVoid(inScope(server, (progress) => runPriority(server, input, progress)))
+          )
+      )
     )
   )
 
@@ -199,7 +202,7 @@ export const make = (server: Server): Running => {
     priorityCall: calling(server, "priorityCall", pastQueue),
     priorityCast: telling(server, ["cast"], "priorityCast"),
     info: telling(server, ["info"], "info"),
-    stop: (reason) => close(server, reason === undefined ? "stop was called" : show(reason)),
+    stop: (reason) => outside("stop", close(server, reason === undefined ? "stop was called" : show(reason))),
     kill: () => Effect.andThen(kill(server), close(server, "the server was killed"))
   }
 }

@@ -68,6 +68,7 @@ type Failure = BackendError | ServerKilled | ServerStopped | HandlerCrashed | Lo
 
 interface Ran {
   readonly handled: Handled
+  readonly id: string
   readonly progress: Progress
   readonly acquired: Acquired | undefined
   readonly caller: Envelopes.Caller | undefined
@@ -118,7 +119,8 @@ const body = Effect.fnUntraced(function*(
   return {
     handled: { ...handled, state: saved.state },
     progress: isWaiting ? { _tag: "Waits" } : { _tag: "Handled", answer },
-    acquired: lock && { lock, input, ...saved },
+    id: input.id,
+    acquired: lock && { lock, input, span: handled.span, ...saved },
     caller: input.caller
   }
 })
@@ -144,7 +146,7 @@ const after = (
     ? locked(server, acquired, progress)
     : handled.actions.length === 0
     ? Effect.void
-    : runActions(server, [handled.actions], handled.state)
+    : runActions(server, [{ id: ran.id, span: handled.span, requests: handled.actions }], handled.state)
   return ran.progress._tag === "Waits" ? Effect.andThen(forgetIfGone(server, ran.caller), rest) : rest
 }
 

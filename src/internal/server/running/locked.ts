@@ -25,17 +25,18 @@ import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
+import type * as Tracer from "effect/Tracer"
 import type { BackendError } from "../../../BackendError.ts"
 import type { StateError } from "../../../StateCodec.ts"
 import { Transaction } from "../../../Transaction.ts"
 import { equalsBytes } from "../../../Tuple.ts"
 import { show } from "../../data/show.ts"
 import { textOfCause } from "../../data/thrown.ts"
-import { withId } from "../../queue/envelope.ts"
+import { begun, withId } from "../../queue/envelope.ts"
 import { logError, logWarning } from "../../transactions/logging.ts"
 import { transact } from "../../transactions/loop.ts"
 import type { TransactionState } from "../../transactions/state.ts"
-import { traced } from "../../transactions/tracing.ts"
+import { traced, under } from "../../transactions/tracing.ts"
 import { awaitWatch, signalKey, watchKey } from "../../transactions/watching.ts"
 import type { LockedOutcome, Message, Settled } from "../definition/model.ts"
 import { runActions } from "../handling/actions.ts"
@@ -67,6 +68,7 @@ import {
 import type { Head, Lock } from "../kept/head.ts"
 import * as Heads from "../kept/head.ts"
 import { giveWork } from "../kept/indexes.ts"
+import { identityOf } from "../kept/layout.ts"
 import { headOf, writeHead } from "../kept/state.ts"
 import { afterDeath, isOfMessage } from "../mending/failures.ts"
 import { type Died, forget, keep, requeue } from "../mending/requeue.ts"
@@ -81,6 +83,8 @@ const RERUNS_LIMIT = 5
 export interface Acquired {
   readonly lock: Lock
   readonly input: Incoming
+  /** The span that its handler ran in. */
+  readonly span: Tracer.AnySpan | undefined
   /** The state that the commit left, and its version. */
   readonly state: unknown
   readonly version: string
@@ -106,7 +110,7 @@ export const acquire = (
   queued: { readonly message: Uint8Array; readonly attempts: number } | undefined
 ): Lock => {
   const token = state.operationId.slice(0, 20)
-  if (queued !== undefined) keep(state, server.keys, token, withId(queued.message, input.id))
+  if (queued !== undefined) keep(state, server.keys, token, begun(withId(queued.message, input.id)))
   const { kind, tag } = input.message
   // its entry stays while it is locked: whoever takes the server over sees the lock, and breaks it in time
   if (server.definition.hosted) giveWork(state, server.keys.place)
@@ -128,7 +132,8 @@ type Finished =
 /** Runs the locked handler of a lock, and gives the lock back. */
 export const runLocked = (server: Server, acquired: Acquired): Effect.Effect<Ended, BackendError | Unreadable> =>
   traced(sectionOf(server, acquired), "DgenServer.locked", () => ({
-    attributes: { server: server.definition.name, tag: acquired.input.message.tag }
+    ...under(acquired.span),
+    attributes: { ...identityOf(server), tag: acquired.input.message.tag, message: acquired.input.id }
   }))
 
 const sectionOf = Effect.fnUntraced(function*(server: Server, acquired: Acquired) {
@@ -157,7 +162,8 @@ const sectionOf = Effect.fnUntraced(function*(server: Server, acquired: Acquired
       record(server, server.metrics.outcome(handled.crashed === undefined ? handled.outcome : "crash"), 1)
     }
     if (handled !== undefined && handled.actions.length > 0) {
-      yield* runActions(server, [handled.actions], handled.state)
+      const { id } = acquired.input
+      yield* runActions(server, [{ id, span: undefined, requests: handled.actions }], handled.state)
     }
     return ended
   }

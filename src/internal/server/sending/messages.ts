@@ -177,15 +177,22 @@ const SELF = Symbol("effect-dgen/server/self")
 export const runsFor = (state: TransactionState, definition: Definition, tuid: Tuple.Tuple): void =>
   state.keep(SELF, { definition, tuid })
 
+/** The tuid of the server whose handler runs; a defect outside of one. */
+export const self = (
+  definition: Definition,
+  operation: string
+): Effect.Effect<Tuple.Tuple, never, Transaction> =>
+  Effect.flatMap(Transaction, (state) => {
+    const running = state.kept<{ readonly definition: Definition; readonly tuid: Tuple.Tuple }>(SELF)
+    return running?.definition === definition
+      ? Effect.succeed(running.tuid)
+      : Effect.die(new TypeError(`${definition.name}.${operation}: only a handler of ${definition.name} has a self`))
+  })
+
 /** Casts to the server whose handler runs. */
 export const castSelfTx = (
   definition: Definition,
   operation: string,
   messages: ReadonlyArray<readonly [tag: string, payload?: unknown]>
 ): Effect.Effect<void, InvalidPayload | UnknownMessage | PayloadTooLarge, Transaction> =>
-  Effect.flatMap(Transaction, (state) => {
-    const self = state.kept<{ readonly definition: Definition; readonly tuid: Tuple.Tuple }>(SELF)
-    return self?.definition === definition
-      ? castAllTx(definition, self.tuid, operation, messages)
-      : Effect.die(new TypeError(`${definition.name}.${operation}: only a handler of ${definition.name} has a self`))
-  })
+  Effect.flatMap(self(definition, operation), (tuid) => castAllTx(definition, tuid, operation, messages))

@@ -5,6 +5,7 @@
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as References from "effect/References"
 import type { Tenant } from "../../../Tenant.ts"
 import { equalsBytes } from "../../../Tuple.ts"
 import { guarded } from "../../transactions/lending.ts"
@@ -14,6 +15,7 @@ import { identityOf, type ServerKeys } from "../kept/layout.ts"
 
 /** Which server. */
 interface Place {
+  readonly definition: { readonly name: string }
   readonly tenant: Tenant["Service"]
   readonly keys: ServerKeys
 }
@@ -53,9 +55,17 @@ export const unlessWaitedFor = (
       : Effect.void
   })
 
-/** Runs what belongs to a server within it: whatever its users' loggers and tracers throw is theirs alone. */
+/**
+ * Runs what belongs to a server within it: its lines say whose they are, and whatever its users' loggers and tracers throw
+ * is theirs alone.
+ */
 export const runningIn = <A, E>(within: Within, effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
   Effect.updateContext(
     effect,
-    (context: Context.Context<never>) => guarded(context, (services) => services.set(RunsIn.key, within))
+    (context: Context.Context<never>) =>
+      guarded(context, (services) => {
+        services.set(RunsIn.key, within)
+        const annotations = Context.get(context, References.CurrentLogAnnotations)
+        services.set(References.CurrentLogAnnotations.key, { ...annotations, ...identityOf(within.place) })
+      })
   )
