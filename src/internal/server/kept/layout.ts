@@ -45,6 +45,8 @@ const TUID_SHOWN_CHARS = 500
 const elementText = (element: Tuple.Element): string => {
   if (typeof element === "string") return JSON.stringify(element)
   if (Array.isArray(element)) return `[${element.map(elementText).join(",")}]`
+  // one key with the number
+  if (typeof element === "bigint") return `${element}`
   return element instanceof Uint8Array ? `0x${Buffer.from(element).toString("hex")}` : show(element)
 }
 
