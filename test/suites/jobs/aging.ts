@@ -28,8 +28,12 @@ export const jobsAging = ({ live, timed }: Harness) => {
       10 * HOUR,
       Effect.gen(function*() {
         const type = types(order)[order]
-        yield* transact(Effect.forEach(jobs, ([id, hours, priority]) =>
-          type.add(id, data(0), { scheduledAt: hours * HOUR, priority })))
+        yield* transact(
+          Effect.forEach(
+            jobs,
+            ([id, hours, priority]) => type.add(id, data(0), { scheduledAt: hours * HOUR, priority })
+          )
+        )
         yield* transact(type.add("later", data(0), { scheduledAt: 11 * HOUR, priority: 100 }))
         assert.deepStrictEqual(
           yield* takeAll(type, 6),
