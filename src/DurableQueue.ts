@@ -19,7 +19,7 @@ import { show } from "./internal/data/show.ts"
 import { messageOfThrown } from "./internal/data/thrown.ts"
 import * as DeadLetters from "./internal/queue/deadLetters.ts"
 import * as Envelopes from "./internal/queue/envelope.ts"
-import { isLocated, keysOf, type Located, type QueueKeys } from "./internal/queue/layout.ts"
+import { isLocated, keysOf, type Located, type QueueKeys, type Shown, shownOf } from "./internal/queue/layout.ts"
 import * as Pieces from "./internal/queue/pieces.ts"
 import * as Queue from "./internal/queue/queue.ts"
 import type { TransactionState } from "./internal/transactions/state.ts"
@@ -56,7 +56,9 @@ export interface Item {
 
 /**
  * A message that was taken off the queue because handling it failed too often: its tag and
- * payload (as plain data; `undefined` when the bytes cannot be read), how often it was tried, when it died, and why.
+ * payload (as plain data; `undefined` when the bytes cannot be read), how often it was tried, when it died, and why. Parts
+ * of the payload that its schema redacts are `Redacted` values, and `bytes`, in which they are in clear, is not enumerable
+ * then.
  *
  * @since 0.1.0
  * @category models
@@ -235,7 +237,8 @@ export const peekDeadLetters = (
     const problem = Predicate.isObject(options) ? problemOfPeek(keys, options) : `the options must be an object`
     if (problem !== undefined) return refuse(state, problem, ".peekDeadLetters")
     const { after, limit = LIMIT_DEFAULT } = options
-    return Effect.map(DeadLetters.peek(state, keys, limit, after), (rows) => rows.map(deadLetterOf))
+    return Effect.map(DeadLetters.peek(state, keys, limit, after), (rows) =>
+      rows.map((row) => deadLetterOf(row, shownOf(queue))))
   })
 
 const problemOfPeek = (
@@ -246,17 +249,20 @@ const problemOfPeek = (
     ? problemOfLimit(limit)
     : `after must be the id of a dead letter of an earlier list, not ${show(after).slice(0, SHOWN_CHARACTERS)}`
 
-const deadLetterOf = (row: DeadLetters.DeadRow): DeadLetter => {
+const deadLetterOf = (row: DeadLetters.DeadRow, shown: Shown): DeadLetter => {
   const envelope = Result.getOrUndefined(Envelopes.decode(row.message))
-  return {
+  const payload = shown(envelope?.tag, envelope?.payload)
+  const letter = {
     id: row.id,
     tag: envelope?.tag,
-    payload: envelope?.payload,
+    payload,
     attempts: row.attempts,
     at: DateTime.makeUnsafe(row.millis),
-    cause: row.cause,
-    bytes: row.message
+    cause: row.cause
   }
+  // what the payload hides is in the bytes in clear: who prints the letter does not print them
+  const bytes = { value: row.message, enumerable: payload === envelope?.payload }
+  return Object.defineProperty(letter, "bytes", bytes) as unknown as DeadLetter
 }
 
 /**

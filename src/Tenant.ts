@@ -22,6 +22,7 @@ import { processPrefix, userPrefix } from "./internal/tenant/layout.ts"
 import { INSTANCE_BYTES } from "./internal/tenant/limits.ts"
 import { Presence, PresenceOf } from "./internal/tenant/presence.ts"
 import { Pushes } from "./internal/tenant/pushes.ts"
+import { outside } from "./internal/transactions/callback.ts"
 import { transact as run } from "./internal/transactions/loop.ts"
 import { Slots } from "./internal/transactions/slots.ts"
 import type { Transaction } from "./Transaction.ts"
@@ -186,7 +187,7 @@ export const transact = <A, E>(
 ): Effect.Effect<A, E | BackendError, Tenant> =>
   Effect.flatMap(Tenant, (tenant) =>
     Effect.isEffect(effect)
-      ? run(tenant, effect)
+      ? outside("Tenant.transact", run(tenant, effect))
       : refuse(`Tenant.transact: a transaction must be an Effect, not ${show(effect)}`))
 
 /**

@@ -369,7 +369,10 @@ export const setVersionstampedValue = (
  * @category watching
  */
 export const watch = (key: Tuple.Tuple): Effect.Effect<Watch, never, Transaction> =>
-  withKey("Transaction.watch", key, (state, packed) => Effect.sync(() => changesOf(watchKey(state, packed))))
+  withKey("Transaction.watch", key, (state, packed) => {
+    const armed = watchKey(state, packed)
+    return state.failure === undefined ? Effect.succeed(changesOf(armed)) : refuse(state)
+  })
 
 /**
  * The time of this try in milliseconds since 1970: the same for all that the try does.
@@ -377,7 +380,7 @@ export const watch = (key: Tuple.Tuple): Effect.Effect<Watch, never, Transaction
  * @since 0.1.0
  * @category reading
  */
-export const currentTimeMillis: Effect.Effect<number, never, Transaction> = Effect.map(
+export const currentTimeMillis: Effect.Effect<number, never, Transaction> = Effect.flatMap(
   Transaction,
-  (state) => state.timeMillis
+  (state) => state.isRefused() ? refuse(state) : Effect.succeed(state.timeMillis)
 )

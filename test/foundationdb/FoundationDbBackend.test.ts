@@ -1,4 +1,5 @@
 import { suite as backendSuite } from "../suites/backend/backend.ts"
+import { clearingSuite } from "../suites/backend/clearing.ts"
 import { suite as jobsSuite } from "../suites/jobs/all.ts"
 import { allServer } from "../suites/server/all.ts"
 import { badArgumentsSuite } from "../suites/server/badArguments.ts"
@@ -8,7 +9,10 @@ import { suite as openCallsSuite } from "../suites/server/openCalls.ts"
 import { wrongOutcomesSuite } from "../suites/server/wrongOutcomes.ts"
 import { onFoundationDb } from "./support.ts"
 
-onFoundationDb("FoundationDbBackend", (layer) => backendSuite("FoundationDbBackend", layer))
+onFoundationDb("FoundationDbBackend", (layer) => {
+  backendSuite("FoundationDbBackend", layer)
+  clearingSuite("FoundationDbBackend", layer)
+})
 onFoundationDb(
   "open calls on FoundationDbBackend",
   (layer) => openCallsSuite("open calls on FoundationDbBackend", layer, 20_000)

@@ -2,9 +2,11 @@
  * One life of a process of the soak. It loads, says that it is ready, and waits to be told what to be; then it serves the
  * journal, sends to it, or both, until it is killed. What its senders learn, and which actions ran, it tells at once.
  */
-import { Effect, Logger } from "effect"
-import { SqliteBackend } from "effect-dgen"
+import { Effect, Layer, Logger } from "effect"
+import { SqliteBackend, Tenant } from "effect-dgen"
 import { flushCompileCache } from "node:module"
+import { type BankTold, operate, sendBank } from "./bank.ts"
+import { count } from "./foreign.ts"
 import { send, serve, type Told } from "./journal.ts"
 import { LOCK_TIMEOUT, type News, type Order, serverOptions } from "./protocol.ts"
 
@@ -52,7 +54,53 @@ const told: Told = {
 // a child without a parent has nobody to kill it
 process.on("disconnect", () => process.exit(1))
 
-const work = ({ filename, name, role }: Order) => {
+const bankTold: BankTold = {
+  taken: new (class extends Set<string> {
+    override add(id: string): this {
+      tell({ _tag: "Taken", id })
+      return this
+    }
+  })(),
+  tickets: new (class extends Array<string> {
+    override push(ticket: string): number {
+      tell({ _tag: "Ticket", ticket })
+      return 0
+    }
+  })()
+}
+
+/** What a store that is busy, or a server that is killed meanwhile, ends is begun again. */
+const again = <A, E, R>(run: Effect.Effect<A, E, R>) =>
+  Effect.forever(Effect.andThen(Effect.exit(Effect.scoped(run)), Effect.sleep("10 millis"))).pipe(
+    Effect.provide(Tenant.layer(["journal"]))
+  )
+
+/** What processes of the other roles do with the file. */
+const others = ({ filename, name, role }: Order) => {
+  const options = { lockTimeout: LOCK_TIMEOUT } as const
+  const file = SqliteBackend.layer({ filename })
+  switch (role) {
+    case "bank":
+      return Effect.provide(
+        again(sendBank(bankTold, name, { ...options, consumeK: name.length % 2 === 0 ? 1 : 7 })),
+        file
+      )
+    case "operator":
+      return Effect.provide(again(operate(options)), file)
+    case "foreign":
+      // it opens and closes the file again and again
+      return Effect.forever(
+        Effect.provide(count(name, (count) => tell({ _tag: "Counted", count })), Layer.fresh(file))
+      )
+    default:
+      return undefined
+  }
+}
+
+const work = (order: Order) => {
+  const { filename, name, role } = order
+  const other = others(order)
+  if (other !== undefined) return Effect.provide(other, Logger.layer([]))
   const consumeK = serverOptions[role]
   const server = consumeK === undefined ? Effect.never : serve(told, { lockTimeout: LOCK_TIMEOUT, consumeK })
   const sender = role === "server" || role === "batches" ? Effect.never : send(told, name, MESSAGES)

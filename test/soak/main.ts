@@ -1,6 +1,6 @@
 /**
- * Processes on a SQLite file, killed with SIGKILL every few hundred milliseconds, for as long as you like: in rounds, each
- * with a file of its own that is checked at the end.
+ * Processes on a SQLite file, killed with SIGKILL every few hundred milliseconds, or stopped for a while, for as long as you
+ * like: in rounds, each with a file of its own that is checked at the end.
  *
  *   npm run soak -- --seconds 120
  */
@@ -25,11 +25,13 @@ const ROUND_MILLIS = 20_000
 
 const CHECKED =
   "what was acknowledged is in the state once, in its senders' order, with the answers that were given; " +
-  "no refused message was applied; actions ran at most once; the queue and the lock are empty; no key is left over"
+  "no refused message was applied; actions ran at most once; the queue and the lock are empty; no key is left over; " +
+  "the accounts hold what was put in, each message of theirs was applied once, no two callers have one ticket; what " +
+  "processes beside them counted is stored"
 
 const rounds = Math.max(1, Math.round(Number(values.seconds) * 1_000 / ROUND_MILLIS))
 const millis = Number(values.seconds) * 1_000 / rounds
-const totals = { kills: 0, lives: 0, acknowledged: 0, applied: 0, actions: 0 }
+const totals = { kills: 0, stops: 0, lives: 0, acknowledged: 0, applied: 0, actions: 0, fragile: 0, tickets: 0 }
 const started = performance.now()
 
 const show = (round: number, { acknowledged, kills }: { readonly kills: number; readonly acknowledged: number }) => {
@@ -59,10 +61,10 @@ for (let round = 0; round < rounds && problems.length === 0; round++) {
   else console.log(`\nthe file is kept: ${filename}`)
 }
 
-const { acknowledged, actions, applied, kills, lives } = totals
+const { acknowledged, actions, applied, fragile, kills, lives, stops, tickets } = totals
 console.log(
-  `\n${lives} processes, ${kills} killed in their work; ${acknowledged} messages acknowledged, ${applied} applied, ` +
-    `${actions} actions heard of`
+  `\n${lives} processes, ${kills} killed in their work, ${stops} times one stood still; ${acknowledged} messages ` +
+    `acknowledged, ${applied} applied, ${actions} actions heard of; ${fragile} messages to accounts, ${tickets} tickets`
 )
 console.log(problems.length === 0 ? `All holds: ${CHECKED}.` : problems.slice(0, 20).join("\n"))
 process.exitCode = problems.length === 0 ? 0 : 1

@@ -10,24 +10,31 @@
  * 3. The last life is a quiet one, in this process. Its clock is set forward, past every time after which a caller or a
  *    layer counts as dead, so that all that the dead left must be swept.
  */
-import { Clock, Effect, type Scope } from "effect"
+import { Clock, Effect, Exit, type Scope } from "effect"
 import { type Backend, SqliteBackend, Tenant, Transaction, Tuple } from "effect-dgen"
 import { type ChildProcess, fork } from "node:child_process"
 import * as path from "node:path"
 import * as Heads from "../../src/internal/server/kept/head.ts"
 import { ServerKeys } from "../../src/internal/server/kept/layout.ts"
 import { SeededRandom } from "../../src/internal/simulation/random.ts"
+import { type BankTold, checkBank, nudge, serveBank, settleBank } from "./bank.ts"
+import { checkForeign } from "./foreign.ts"
 import { check, Journal, makeTold, send, serve, type Told } from "./journal.ts"
 import { LOCK_TIMEOUT, type News, type Order, type Role } from "./protocol.ts"
 
-/** Two kinds of servers, senders alone, and processes that call their own server. */
-const ROLES: ReadonlyArray<Role> = ["server", "batches", "both", "sender", "sender"]
+/** Servers of two kinds and senders of the journal, processes that do both, those of the accounts, and one beside them. */
+const ROLES: ReadonlyArray<Role> = ["server", "batches", "both", "sender", "bank", "bank", "operator", "foreign"]
 
 /** Processes that are ready to take the place of killed ones: a kill does not wait for a process to load. */
 const SPARES = 3
 
 const KILL_LEAST_MILLIS = 100
 const KILL_MOST_MILLIS = 500
+
+/** So often a process is not killed but stopped, for longer than its locks live, and goes on as if nothing had been. */
+const STOPPED = 0.2
+const STOP_LEAST_MILLIS = 500
+const STOP_MOST_MILLIS = 2_500
 
 /** So often a process is spared that has done nothing yet; the others are killed while they open the file. */
 const SPARED = 0.9
@@ -60,6 +67,11 @@ export interface Report extends Progress {
   readonly lives: number
   readonly applied: number
   readonly actions: number
+  /** How often a process was stopped for a while. */
+  readonly stops: number
+  /** Fragile messages that the accounts took, and tickets that callers got. */
+  readonly fragile: number
+  readonly tickets: number
   readonly problems: ReadonlyArray<string>
 }
 
@@ -74,12 +86,15 @@ interface Worker {
 class Processes {
   readonly told: Told = makeTold()
   readonly problems: Array<string> = []
+  readonly bank: BankTold = { taken: new Set(), tickets: [] }
+  readonly foreign = new Map<string, number>()
   readonly #workers = new Map<number, Worker>()
   /** Loaded, and waiting to be told what to be. */
   readonly #ready: Array<ChildProcess> = []
   readonly #all = new Set<ChildProcess>()
   readonly #filename: string
   kills = 0
+  stops = 0
   lives = 0
   #ended = false
 
@@ -150,6 +165,12 @@ class Processes {
         return void refused.add(news.id)
       case "Acted":
         return void actions.push(news.id)
+      case "Taken":
+        return void this.bank.taken.add(news.id)
+      case "Ticket":
+        return void this.bank.tickets.push(news.ticket)
+      case "Counted":
+        return void this.foreign.set(name, news.count)
     }
   }
 
@@ -158,8 +179,18 @@ class Processes {
     if (this.#ready.length === 0) return
     const likely = [...this.#workers.values()].filter(({ hasWorked }) => hasWorked || !random.happens(SPARED))
     if (likely.length === 0) return
+    const { child } = likely[random.between(0, likely.length - 1)]!
+    if (random.happens(STOPPED)) return this.#stop(child, random.between(STOP_LEAST_MILLIS, STOP_MOST_MILLIS))
     this.kills++
-    likely[random.between(0, likely.length - 1)]!.child.kill("SIGKILL")
+    child.kill("SIGKILL")
+  }
+
+  /** Lets a process stand still for a while. */
+  #stop(child: ChildProcess, millis: number): void {
+    this.stops++
+    child.kill("SIGSTOP")
+    const timer = setTimeout(() => child.kill("SIGCONT"), millis)
+    child.on("close", () => clearTimeout(timer))
   }
 
   /** Kills all. Ends when the last of what they told is heard. */
@@ -221,8 +252,8 @@ const scan = Effect.gen(function*() {
   return rows.map(({ key, value }) => ({ key: Tuple.unpack(key, prefix.length), value }))
 })
 
-/** What a server that lives, has nothing to do and never met a dead letter has in the store. */
-const BELONGS = new Set(["name", "head", "state", "push", "pop"])
+/** What a server that lives and has nothing to do has in the store. */
+const BELONGS = new Set(["name", "head", "state", "push", "pop", "deads"])
 
 /** Rows without an owner: all but the user's own key and the server at rest. */
 const leftOver = Effect.map(
@@ -254,11 +285,15 @@ const isAtRest = Effect.gen(function*() {
 const settle = (told: Told, later: Later, sweeps: number) =>
   Effect.gen(function*() {
     yield* Effect.forkScoped(serve(told, { lockTimeout: LOCK_TIMEOUT, consumeK: 10 }))
+    yield* Effect.forkScoped(serveBank({ lockTimeout: LOCK_TIMEOUT, consumeK: 10 }))
+    yield* Effect.repeat(Effect.delay(Effect.exit(nudge), LOOK_MILLIS), { until: Exit.isSuccess })
+    yield* settleBank
     yield* Effect.repeat(Effect.delay(isAtRest, LOOK_MILLIS), { until: (rest) => rest })
     let left = yield* leftOver
     for (let sweep = 0; sweep < sweeps && (left.length > 0 || sweep === 0); sweep++) {
       later.aheadMillis += LATER_MILLIS
       yield* Effect.scoped(send(told, `last${sweep}`, 1))
+      yield* nudge
       yield* Effect.sleep(LOOK_MILLIS)
       left = yield* leftOver
     }
@@ -269,6 +304,7 @@ const settle = (told: Told, later: Later, sweeps: number) =>
     return {
       state,
       length,
+      accounts: yield* settleBank,
       applied: applied === undefined ? 0 : new DataView(applied.buffer, applied.byteOffset).getInt32(0, true)
     }
   }).pipe(Effect.scoped, Effect.provide(Tenant.layer(["journal"])))
@@ -285,10 +321,23 @@ const inspect = (processes: Processes): Effect.Effect<Report, unknown, Backend.B
       Effect.timeoutOption(SETTLE_LIMIT),
       Effect.provideService(Clock.Clock, clock)
     )
-    const counts = { kills, lives, acknowledged: told.acknowledged.size, actions: told.actions.length }
+    const { bank, stops } = processes
+    const counts = {
+      kills,
+      lives,
+      stops,
+      acknowledged: told.acknowledged.size,
+      actions: told.actions.length,
+      fragile: bank.taken.size,
+      tickets: bank.tickets.length
+    }
     if (settled._tag === "None") return { ...counts, applied: 0, problems: ["the last server did not come to rest"] }
-    const { applied, length, state } = settled.value
-    const problems = [...check(told, { applied, state }, true)]
+    const { accounts, applied, length, state } = settled.value
+    const problems = [
+      ...check(told, { applied, state }, true),
+      ...checkBank(processes.bank, accounts),
+      ...(yield* checkForeign(processes.foreign))
+    ]
     if (counts.acknowledged < kills) {
       problems.push(`${kills} kills, and ${counts.acknowledged} messages: nothing was tested`)
     }

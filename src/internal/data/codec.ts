@@ -8,6 +8,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { packPlain, unpackPlain } from "./plain.ts"
 import { Refused } from "./problem.ts"
+import { hiderOf, leadsToRedacted } from "./redaction.ts"
 import { isA, reading } from "./show.ts"
 import { printable } from "./text.ts"
 import { messageOfThrown } from "./thrown.ts"
@@ -64,8 +65,8 @@ export const strictCodecOf = (schema: AnySchema): Codec => {
   if (codec === undefined) {
     const json = Schema.toCodecJson(schema)
     codec = {
-      encode: problems(Schema.encodeUnknownResult(json, { onExcessProperty: "error" })),
-      decode: problems(Schema.decodeUnknownResult(json))
+      encode: problems(schema, Schema.encodeUnknownResult(json, { onExcessProperty: "error" })),
+      decode: problems(schema, Schema.decodeUnknownResult(json), (data) => hiderOf(schema)?.(data))
     }
     strict.set(schema, codec)
   }
@@ -80,7 +81,7 @@ export const codecOf = (schema: AnySchema): Codec => {
   let codec = lenient.get(schema)
   if (codec === undefined) {
     const { decode, encode } = strictCodecOf(schema)
-    const without = problems(Schema.encodeUnknownResult(Schema.toCodecJson(schema)))
+    const without = problems(schema, Schema.encodeUnknownResult(Schema.toCodecJson(schema)))
     codec = { encode: (value) => Result.orElse(encode(value), () => without(value)), decode }
     lenient.set(schema, codec)
   }
@@ -103,22 +104,35 @@ export const checkerOf = (
 ): (value: unknown) => Result.Result<unknown, Problem> => {
   let check = checkers.get(schema)
   if (check === undefined) {
-    check = problems(Schema.decodeUnknownResult(Schema.toType(schema)))
+    check = problems(schema, Schema.decodeUnknownResult(Schema.toType(schema)))
     checkers.set(schema, check)
   }
   return check
 }
 
-/** Schemas run code of their users, and values of programs without types can throw when they are looked at. */
-const problems =
-  (run: (value: unknown) => Result.Result<unknown, { readonly message: string }>) =>
-  (value: unknown): Result.Result<unknown, Problem> => {
-    try {
-      return Result.mapError(run(value), problemOf)
-    } catch (cause) {
-      return Result.fail({ field: "", problem: `its schema threw: ${reasonOfThrown(cause)}`, threw: true })
-    }
+/**
+ * Schemas run code of their users, and values of programs without types can throw when they are looked at. What they say
+ * of redacted parts can tell what is in them, and is not passed on; `shown` hides these in plain data.
+ */
+const problems = (
+  schema: AnySchema,
+  run: (value: unknown) => Result.Result<unknown, { readonly message: string }>,
+  shown: (value: unknown) => unknown = (value) => value
+) =>
+(value: unknown): Result.Result<unknown, Problem> => {
+  const hides = () => reading(() => hiderOf(schema) !== undefined, true)
+  try {
+    return Result.mapError(run(value), (error) => {
+      const found = problemOf(error)
+      return hides() && leadsToRedacted(shown(value), found.field)
+        ? { field: found.field, problem: "it is redacted, and does not fit its schema" }
+        : found
+    })
+  } catch (cause) {
+    const reason = hides() ? "parts of it are redacted, so what was thrown is not shown" : reasonOfThrown(cause)
+    return Result.fail({ field: "", problem: `its schema threw: ${reason}`, threw: true })
   }
+}
 
 /** Enough of what a schema says, whose checks can have texts of their users. */
 const SHOWN_CHARS = 1_000

@@ -19,15 +19,26 @@ export interface QueueKeys {
 }
 
 const TypeId = "~effect-dgen/DurableQueue"
+const ShownId = "~effect-dgen/DurableQueue/shown"
 
 /** A queue by where it lies in a tenant. */
 export interface Located {
   readonly [TypeId]: (tenantPrefix: Uint8Array) => QueueKeys
+  /** The payload of a message as it may be shown: with what is redacted hidden. */
+  readonly [ShownId]: Shown
 }
 
+/** A payload as it may be shown. */
+export type Shown = (tag: string | undefined, payload: unknown) => unknown
+
 /** A queue from where it lies. */
-export const locate = (keys: (tenantPrefix: Uint8Array) => QueueKeys): Located => ({ [TypeId]: keys })
+export const locate = (keys: (tenantPrefix: Uint8Array) => QueueKeys, shown: Shown): Located => ({
+  [TypeId]: keys,
+  [ShownId]: shown
+})
 
 export const isLocated = (value: unknown): value is Located => Predicate.hasProperty(value, TypeId)
 
 export const keysOf = (queue: Located, tenantPrefix: Uint8Array): QueueKeys => queue[TypeId](tenantPrefix)
+
+export const shownOf = (queue: Located): Shown => queue[ShownId]

@@ -12,6 +12,7 @@ import { Tenant } from "../../Tenant.ts"
 import type { Transaction } from "../../Transaction.ts"
 import type * as Tuple from "../../Tuple.ts"
 import { show } from "../data/show.ts"
+import { outside } from "../transactions/callback.ts"
 import { captured } from "../transactions/lending.ts"
 import {
   checkBehaviour,
@@ -239,6 +240,7 @@ const makeBehaviour = (
 
 const timed = (
   definition: Model.Definition,
+  operation: string,
   run: (tag: string, payload: unknown, timeoutMillis: number) => Effect.Effect<unknown, unknown>
 ) =>
 (tag: string, ...args: ReadonlyArray<unknown>) => {
@@ -246,7 +248,8 @@ const timed = (
     definition.messages.get(tag)?.payload !== undefined || args.length !== 1 || !isCallOptions(args[0])
       ? args
       : [undefined, args[0]]
-  return Effect.flatMap(checkTimeout(definition.name, options as CallOptions), (millis) => run(tag, payload, millis))
+  const checked = checkTimeout(definition.name, options as CallOptions)
+  return outside(operation, Effect.flatMap(checked, (millis) => run(tag, payload, millis)))
 }
 
 /** A call without a payload may have its options in the payload's place. */
@@ -255,7 +258,7 @@ const isCallOptions = (value: unknown): boolean =>
 
 const typedClient = <A extends Model.Client>(definition: Model.Definition, client: A) => ({
   ...client,
-  call: timed(definition, client.call)
+  call: timed(definition, "call", client.call)
 })
 
 const typedRunning = <A extends Pick<Model.Running, "call" | "priorityCall">>(
@@ -263,6 +266,6 @@ const typedRunning = <A extends Pick<Model.Running, "call" | "priorityCall">>(
   running: A
 ) => ({
   ...running,
-  call: timed(definition, running.call),
-  priorityCall: timed(definition, running.priorityCall)
+  call: timed(definition, "call", running.call),
+  priorityCall: timed(definition, "priorityCall", running.priorityCall)
 })

@@ -59,6 +59,9 @@ const PRESENCE_READ_MILLIS = 250
 /** Behind each commit there is a look in any case, which is one before the next commit too, if that comes at once (8). */
 const PRESENCE_COMMIT_MILLIS = 1
 
+/** So often all watched keys are read again while others commit, in slices: a net below the log of changes (7). */
+const READ_ALL_MILLIS = 30_000
+
 /** Waits in real time: another process keeps no other. */
 export const pause = (millis: number): Effect.Effect<void> =>
   Effect.callback((resume) => {
@@ -82,6 +85,8 @@ export class SqliteStore {
   #seen: number
   /** What the newest commits up to `#known` changed. */
   #changes: Buffer
+  /** When all watched keys were read last. */
+  #readAllMillis = performance.now()
   /** SQLite's own count of the changes by others, at the last look. */
   #dataVersion: number
   #drained: Array<() => void> = []
@@ -185,7 +190,10 @@ export class SqliteStore {
     this.#changes = this.#file.changes()
     const changes = ChangeLog.changesBetween(this.#changes, this.#seen, version)
     this.#seen = version
-    return { version, changes }
+    const now = performance.now()
+    if (changes !== undefined && now - this.#readAllMillis < READ_ALL_MILLIS) return { version, changes }
+    this.#readAllMillis = now
+    return { version, changes: undefined }
   }
 
   // --- the flush ---

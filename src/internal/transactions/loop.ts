@@ -22,6 +22,7 @@ import * as Exit from "effect/Exit"
 import { type CommitRequest, type DriverTransaction, TRANSACTION_LIMIT_MILLIS } from "../../Backend.ts"
 import type { BackendError } from "../../BackendError.ts"
 import * as Keys from "../data/keys.ts"
+import { outside } from "./callback.ts"
 import { Transaction } from "./service.ts"
 import type { Slot, Slots } from "./slots.ts"
 import { type Place, TransactionState } from "./state.ts"
@@ -81,9 +82,12 @@ export const transact = <A, E>(
   body: Effect.Effect<A, E, Transaction>,
   observer: Observer<A> = {}
 ): Effect.Effect<A, E | BackendError> =>
-  target.slots === undefined
-    ? loop(target, body, observer, undefined)
-    : target.slots.withSlot(target, (slot) => loop(target, body, observer, slot))
+  outside(
+    "a transaction of its own",
+    target.slots === undefined
+      ? loop(target, body, observer, undefined)
+      : target.slots.withSlot(target, (slot) => loop(target, body, observer, slot))
+  )
 
 const loop = Effect.fnUntraced(function*<A, E>(
   target: Target,

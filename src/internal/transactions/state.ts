@@ -166,7 +166,7 @@ export class TransactionState {
   }
 
   get(key: Uint8Array, snapshot = false): Effect.Effect<Uint8Array | undefined> {
-    if (this.#refused()) return this.#die()
+    if (this.isRefused()) return this.#die()
     const text = Keys.toText(key)
     const entry = this.#overlay.entries.get(text)
     if (entry !== undefined && entry.op !== "add") {
@@ -191,7 +191,7 @@ export class TransactionState {
    */
   prefetch(keys: () => ReadonlyArray<Uint8Array>): Effect.Effect<void> {
     if (!this.target.backend.commitCanBeUnknown) return Effect.void
-    if (this.#refused()) return this.#die()
+    if (this.isRefused()) return this.#die()
     const fetched = this.#fetched ??= new Map()
     return Effect.forEach(keys(), (key) =>
       this.#checkKey(key)
@@ -210,7 +210,7 @@ export class TransactionState {
       readonly snapshot?: boolean | undefined
     } = {}
   ): Effect.Effect<ReadonlyArray<KeyValue>> {
-    if (this.#refused()) return this.#die()
+    if (this.isRefused()) return this.#die()
     const limit = options.limit ?? Infinity
     const reverse = options.reverse ?? false
     if (limit <= 0 || Buffer.compare(begin, end) >= 0) return Effect.succeed([])
@@ -282,7 +282,7 @@ export class TransactionState {
   }
 
   watch(request: WatchRequest): void {
-    if (this.#refused() || !this.#checkKey(request.key)) return
+    if (this.isRefused() || !this.#checkKey(request.key)) return
     this.#watches.push(request)
   }
 
@@ -322,12 +322,13 @@ export class TransactionState {
 
   /** The version of the snapshot: that of the newest commit that this try sees. */
   get readVersion(): Effect.Effect<bigint> {
-    return this.#refused() ? this.#die() : this.#guard(this.driver.readVersion)
+    return this.isRefused() ? this.#die() : this.#guard(this.driver.readVersion)
   }
 
   // --- internal ---
 
-  #refused(): boolean {
+  /** Whether nothing can be done with this try any more. */
+  isRefused(): boolean {
     if (this.#closed) this.fail(new BackendError.Closed({ message: "this transaction has ended: nothing may use it" }))
     return this.failure !== undefined
   }
@@ -379,7 +380,7 @@ export class TransactionState {
   }
 
   #checkWrite(key: Uint8Array, value: Uint8Array | undefined, kept = 0): boolean {
-    if (this.#refused() || !this.#checkKey(key)) return false
+    if (this.isRefused() || !this.#checkKey(key)) return false
     const limit = VALUE_LIMIT_BYTES - kept
     if (value === undefined || value.length <= limit) return true
     this.fail(

@@ -1,13 +1,26 @@
 /** What programs without types can pass to a tenant and its transactions: typed errors, and nothing written. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer } from "effect"
-import { type Backend, type BackendError, Tenant, Transaction, Tuple } from "effect-dgen"
+import { Effect, Exit, Layer, Schema } from "effect"
+import {
+  type Backend,
+  type BackendError,
+  DgenServer,
+  DurableQueue,
+  Jobs,
+  Tenant,
+  Transaction,
+  Tuple
+} from "effect-dgen"
 import { userPrefix } from "../../../src/internal/tenant/layout.ts"
 import { overwrite, rowsUnder } from "../server/support.ts"
 
 const bytes = (...values: ReadonlyArray<number>) => Uint8Array.from(values)
 
 const loose: any = Transaction
+
+class Log extends DgenServer.Service<Log>()("Log", { state: Schema.Int, messages: { Add: DgenServer.cast() } }) {}
+
+const Work = Jobs.make("work", { data: Schema.String })
 
 /** The reason that a transaction is refused for, after a write that must not be there then. */
 const refusal = (transaction: Effect.Effect<unknown, never, Transaction.Transaction>) =>
@@ -42,6 +55,34 @@ export const refusalsSuite = (name: string, backend: Layer.Layer<Backend.Backend
       ))
 
   describe(`${name}: refuses`, () => {
+    live(
+      "every operation of a transaction that has ended",
+      Effect.gen(function*() {
+        const ended = yield* Tenant.transact(Transaction.Transaction)
+        const operations: { readonly [name: string]: Effect.Effect<unknown, unknown, Transaction.Transaction> } = {
+          get: Transaction.get(["k"]),
+          "get of a snapshot": Transaction.get(["k"], { snapshot: true }),
+          getRange: Transaction.getRange(["k"]),
+          set: Transaction.set(["k"], bytes(1)),
+          clear: Transaction.clear(["k"]),
+          clearRange: Transaction.clearRange(["k"]),
+          add: Transaction.add(["k"], 1),
+          setVersionstampedKey: Transaction.setVersionstampedKey(["k", Tuple.Versionstamp.incomplete()], bytes(1)),
+          setVersionstampedValue: Transaction.setVersionstampedValue(["k"], [Tuple.Versionstamp.incomplete()]),
+          watch: Transaction.watch(["k"]),
+          currentTimeMillis: Transaction.currentTimeMillis,
+          "a push": DurableQueue.pushAll(Log.queue(), [bytes(1)]),
+          "a length": DurableQueue.length(Log.queue()),
+          "a cast": Log.castTx("Add"),
+          "a job": Work.add("a", "data")
+        }
+        for (const [operation, effect] of Object.entries(operations)) {
+          const exit = yield* Effect.exit(Effect.provideService(effect, Transaction.Transaction, ended))
+          assert.isTrue(Exit.isFailure(exit), operation)
+        }
+        assert.deepStrictEqual(yield* Tenant.transact(Transaction.getRange([])), [])
+      })
+    )
     for (const [kind, tuple] of Object.entries(tuples)) {
       live(
         `a key that is none, with the operation's name: ${kind}`,

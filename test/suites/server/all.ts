@@ -18,6 +18,7 @@ import { orderSuite } from "./order.ts"
 import { ownCallsSuite } from "./ownCalls.ts"
 import { puritySuite } from "./purity.ts"
 import { queueSuite } from "./queue.ts"
+import { secretsSuite } from "./secrets.ts"
 import { stateSuite } from "./state.ts"
 import { storesSuite } from "./stores.ts"
 import type { Store } from "./support.ts"
@@ -47,6 +48,7 @@ export const allServer = (name: string, backend: Store): void => {
   hostileSuite(name, backend)
   hostileErrorsSuite(name, backend)
   throwingObserversSuite(name, backend)
+  secretsSuite(name, backend)
   storesSuite(name, backend)
   queueSuite(name, backend)
   turnsSuite(name, backend)

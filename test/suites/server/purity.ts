@@ -1,7 +1,7 @@
 /** What a handler may see and wait for (source document, section 6; rule R23). */
 import { assert, describe } from "@effect/vitest"
 import { Clock, Context, DateTime, Deferred, Effect, Fiber, Layer, Option, Random, Schema } from "effect"
-import { DgenServer, Tenant, Transaction } from "effect-dgen"
+import { DgenServer, Tenant, Transaction, type Tuple } from "effect-dgen"
 import { conflict, fast, inside, keptLogs, keysOf, type Store, tapped, testsOf, touches, until } from "./support.ts"
 
 type Body = Effect.Effect<unknown, never, Transaction.Transaction>
@@ -16,7 +16,9 @@ class Monk extends DgenServer.Service<Monk>()("Monk", {
   }
 }) {}
 
-const start = (bodies: { readonly [what: string]: Body }, options: DgenServer.Options = {}, init?: Body) => {
+type Options = DgenServer.Options & { readonly tuid?: Tuple.Tuple }
+
+const start = (bodies: { readonly [what: string]: Body }, options: Options = {}, init?: Body) => {
   const run = ({ what }: { readonly what: string }, { done }: { readonly done: ReadonlyArray<string> }) =>
     Effect.as(bodies[what]!, { done: [...done, what] })
   const behaviour = Monk.behaviour({
@@ -96,6 +98,39 @@ export const puritySuite = (name: string, backend: Store) => {
           told(yield* Effect.flip(server.call("Work", { what })), "DeadLettered", "Work")
           told(yield* Effect.flip(server.priorityCall("Work", { what })), "HandlerCrashed", "Work")
           assert.deepStrictEqual(yield* server.state, { done: [] })
+        })
+      )
+    }
+    for (
+      const operation of ["cast", "castAll", "call", "state", "queueLength", "Tenant.transact", "client.call"] as const
+    ) {
+      live(
+        `may not use what is not part of their transaction: ${operation}, of another server or their own`,
+        Effect.gen(function*() {
+          const context = yield* Effect.context<Tenant.Tenant>()
+          const other = yield* start({ x: Effect.void }, { tuid: ["Other"] })
+          const client = yield* Monk.client({ tuid: ["Other"] })
+          const uses: { readonly [what: string]: Effect.Effect<unknown, unknown> } = {
+            cast: other.cast("DoCast", { what: "x" }),
+            castAll: other.castAll([["DoCast", { what: "x" }]]),
+            call: other.call("Do", { what: "x" }),
+            "client.call": client.call("Do", { what: "x" }),
+            state: other.state,
+            queueLength: other.queueLength,
+            "Tenant.transact": Effect.provideContext(
+              Tenant.transact(Transaction.set(["k"], new Uint8Array(1))),
+              context
+            )
+          }
+          const named = operation === "client.call" ? "call" : operation
+          const sentence = named === "state" || named === "queueLength" ? "a transaction of its own" : named
+          const server = yield* start({ [operation]: Effect.orDie(uses[operation]!) })
+          for (const call of [server.call, server.priorityCall]) {
+            const error = yield* Effect.flip(call("Do", { what: operation }))
+            assert.include(error.message, `uses ${sentence}, which is not part of its transaction`)
+          }
+          assert.deepStrictEqual(yield* other.state, { done: [] })
+          assert.isUndefined(yield* Tenant.transact(Transaction.get(["k"])))
         })
       )
     }

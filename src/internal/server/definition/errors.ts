@@ -309,7 +309,8 @@ export class CallbackTooLong extends Schema.TaggedError<CallbackTooLong>("effect
 }
 
 /**
- * The defect of a callback that waited for something other than its transaction.
+ * The defect of a callback that waited for something other than its transaction, or used an `operation` that would take
+ * effect outside of it.
  *
  * @since 0.1.0
  * @category errors
@@ -319,12 +320,16 @@ export class ImpureCallback extends Schema.TaggedError<ImpureCallback>("effect-d
   {
     server: Schema.String,
     tuid: Schema.String,
-    tag: Schema.String
+    tag: Schema.String,
+    operation: Schema.optionalKey(Schema.String)
   }
 ) {
   override get message(): string {
-    return `${this.server} ${this.tuid}: the handler of "${this.tag}" waits for something outside its transaction. Handlers can run ` +
-      "many times: do it in an action"
+    const handler = `${this.server} ${this.tuid}: the handler of "${this.tag}"`
+    return this.operation === undefined
+      ? `${handler} waits for something outside its transaction. Handlers can run many times: do it in an action`
+      : `${handler} uses ${this.operation}, which is not part of its transaction and would happen with each of its runs: ` +
+        "send with castTx, read and write with Transaction, or do it in an action"
   }
 }
 

@@ -25,6 +25,7 @@ import * as Scheduler from "effect/Scheduler"
 import * as Tracer from "effect/Tracer"
 import { TRANSACTION_LIMIT_MILLIS } from "../../../Backend.ts"
 import { Transaction } from "../../../Transaction.ts"
+import { Callback } from "../../transactions/callback.ts"
 import { writeLine } from "../../transactions/logging.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { guardedTracer } from "../../transactions/tracing.ts"
@@ -230,6 +231,7 @@ export class PureRunner {
     const outer = this.#outer
     const services = new Map<string, unknown>([
       [Transaction.key, this.#state],
+      [Callback.key, (operation: string) => this.#impure(operation)],
       [Clock.Clock.key, new FrozenClock(this.#state.timeMillis, () => this.#impure())],
       [Random.Random.key, new SeededRandom(this.#state.operationId)],
       [Scheduler.Scheduler.key, this.#scheduler],
@@ -261,8 +263,12 @@ export class PureRunner {
     })
   }
 
-  #impure(): ImpureCallback {
-    return new ImpureCallback({ ...identityOf(this.#server), tag: this.#tag })
+  #impure(operation?: string): ImpureCallback {
+    return new ImpureCallback({
+      ...identityOf(this.#server),
+      tag: this.#tag,
+      ...(operation === undefined ? {} : { operation })
+    })
   }
 
   #await<A, E>(fiber: Fiber.Fiber<A, E>): Effect.Effect<A, E> {

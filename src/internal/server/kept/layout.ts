@@ -16,9 +16,12 @@
  * ```
  */
 import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
+import type * as Schema from "effect/Schema"
 import * as Tuple from "../../../Tuple.ts"
 import * as Keys from "../../data/keys.ts"
+import { hiderOf } from "../../data/redaction.ts"
 import { show } from "../../data/show.ts"
 import { printable } from "../../data/text.ts"
 import { locate, type Located, type QueueKeys } from "../../queue/layout.ts"
@@ -162,10 +165,26 @@ export const problemOfTuid = (tuid: unknown, hosted = false): string | undefined
   return bytes > limit ? `it has ${bytes} bytes, and at most ${limit} fit` : undefined
 }
 
+/** What a definition says of the payloads of its messages. */
+interface Shows {
+  readonly messages: ReadonlyMap<string, { readonly payload: Schema.Codec<any, any, never, never> | undefined }>
+}
+
+/** The payload of a message as it may be shown; of one that the definition does not know, nothing may if it hides any. */
+export const shownPayload = ({ messages }: Shows, tag: string | undefined, payload: unknown): unknown => {
+  const message = messages.get(tag ?? "")
+  if (message !== undefined) {
+    const hide = message.payload && hiderOf(message.payload)
+    return hide === undefined ? payload : hide(payload)
+  }
+  const hidesSome = Array.from(messages.values()).some((known) => known.payload && hiderOf(known.payload))
+  return hidesSome && payload !== undefined ? Redacted.make(payload) : payload
+}
+
 /** The queue of a server, wherever its tenant lies; throws where its tuid is none. */
-export const queueOf = (definition: Owner, tuid: Tuple.Tuple): Located =>
+export const queueOf = (definition: Owner & Shows, tuid: Tuple.Tuple): Located =>
   locate((tenantPrefix) => {
     const problem = problemOfTuid(tuid, definition.hosted)
     if (problem !== undefined) throw new TypeError(`the tuid cannot be used: ${problem}`)
     return new ServerKeys(tenantPrefix, tuid, definition)
-  })
+  }, (tag, payload) => shownPayload(definition, tag, payload))

@@ -24,7 +24,7 @@ import { runAfterCommit } from "../handling/actions.ts"
 import { contextOf, incoming } from "../handling/handlers.ts"
 import { record } from "../handling/metrics.ts"
 import type { Server } from "../handling/server.ts"
-import { identityOf } from "../kept/layout.ts"
+import { identityOf, shownPayload } from "../kept/layout.ts"
 import { bury, type Died } from "./requeue.ts"
 
 /** What the store refuses because of what one message did. */
@@ -90,7 +90,9 @@ export const afterDeath = (server: Server, died: Died): Effect.Effect<void> => {
   )
   const handler = server.effects.deadLetter
   if (handler === undefined) return told
-  const letter = { tag, payload: envelope?.payload, ...died, ...contextOfDead(server, died, envelope) }
+  const { attempts, cause } = died
+  const payload = shownPayload(server.definition, envelope?.tag, envelope?.payload)
+  const letter = { tag, payload, attempts, cause, ...contextOfDead(server, died, envelope) }
   const run = traced(Effect.suspend(() => handler(letter)), "DgenServer.deadLetter", () => ({
     ...under(envelope?.trace && Tracer.externalSpan(envelope.trace)),
     attributes: { ...identityOf(server), tag, message: died.id, attempts: died.attempts }

@@ -15,6 +15,7 @@ import { BackendError } from "../../../BackendError.ts"
 import { codecOf } from "../../data/codec.ts"
 import { show } from "../../data/show.ts"
 import type { Caller } from "../../queue/envelope.ts"
+import { outside } from "../../transactions/callback.ts"
 import { traced } from "../../transactions/tracing.ts"
 import { report } from "../../transactions/unforeseen.ts"
 import { CallTimeout, InvalidPayload, ServerKilled, type ServerStopped } from "../definition/errors.ts"
@@ -177,15 +178,18 @@ const calling = (server: Server, operation: string, way: Way): Client["call"] =>
 
 /** Handles a message that is no call at once. */
 const telling = (server: Server, kinds: ReadonlyArray<Kind>, operation: string) => (tag: string, payload: unknown) =>
-  unlessEnded(
-    server,
-    Effect.flatMap(
-      Effect.fromResult(check(server, kinds, operation, tag, payload)),
-      (checked) =>
-        Effect.flatMap(
-          direct(server, checked, undefined),
-          (input) => Effect.asVoid(inScope(server, (progress) => runPriority(server, input, progress)))
-        )
+  outside(
+    operation,
+    unlessEnded(
+      server,
+      Effect.flatMap(
+        Effect.fromResult(check(server, kinds, operation, tag, payload)),
+        (checked) =>
+          Effect.flatMap(
+            direct(server, checked, undefined),
+            (input) => Effect.asVoid(inScope(server, (progress) => runPriority(server, input, progress)))
+          )
+      )
     )
   )
 
@@ -198,7 +202,7 @@ export const make = (server: Server): Running => {
     priorityCall: calling(server, "priorityCall", pastQueue),
     priorityCast: telling(server, ["cast"], "priorityCast"),
     info: telling(server, ["info"], "info"),
-    stop: (reason) => close(server, reason === undefined ? "stop was called" : show(reason)),
+    stop: (reason) => outside("stop", close(server, reason === undefined ? "stop was called" : show(reason))),
     kill: () => Effect.andThen(kill(server), close(server, "the server was killed"))
   }
 }

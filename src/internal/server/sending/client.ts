@@ -17,6 +17,7 @@ import type * as Tuple from "../../../Tuple.ts"
 import type { Caller } from "../../queue/envelope.ts"
 import * as Queue from "../../queue/queue.ts"
 import { LocalHostsOf } from "../../tenant/hosts.ts"
+import { outside } from "../../transactions/callback.ts"
 import { transact } from "../../transactions/loop.ts"
 import { CallTimeout, InvalidTuid, ServerStopped } from "../definition/errors.ts"
 import type { Client, Definition } from "../definition/model.ts"
@@ -127,15 +128,18 @@ export const make = (located: Located, call: Client["call"]): Client => {
   const run = <A, E>(body: Effect.Effect<A, E, Transaction>): Effect.Effect<A, E | BackendError> =>
     transact(tenant, body)
   const send = (operation: string, messages: Parameters<Client["castAll"]>[0]) =>
-    Effect.flatMap(sentNow, (sent): Effect.Effect<void, unknown> => {
-      const items = encodeCasts(located, operation, messages, sent)
-      return Result.isFailure(items)
-        ? Effect.fail(items.failure)
-        : tenant.pushes.push(
-          items.success.reduce((bytes, item) => bytes + item.length, 0),
-          (state) => push(state, keys, items.success)
-        )
-    })
+    outside(
+      operation,
+      Effect.flatMap(sentNow, (sent): Effect.Effect<void, unknown> => {
+        const items = encodeCasts(located, operation, messages, sent)
+        return Result.isFailure(items)
+          ? Effect.fail(items.failure)
+          : tenant.pushes.push(
+            items.success.reduce((bytes, item) => bytes + item.length, 0),
+            (state) => push(state, keys, items.success)
+          )
+      })
+    )
   const isLocked = Effect.flatMap(Transaction, (state) =>
     Effect.flatMap(
       state.get(keys.head),
