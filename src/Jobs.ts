@@ -48,6 +48,8 @@ import type { CronOptions } from "./internal/jobs/schedules/plan.ts"
 import * as Subscriptions from "./internal/jobs/watching/subscriptions.ts"
 import type { Change } from "./internal/jobs/watching/waiting.ts"
 import * as Accept from "./internal/jobs/working/accept.ts"
+import type { BatchResult } from "./internal/jobs/working/batching.ts"
+import type { HandlerContext } from "./internal/jobs/working/context.ts"
 import * as DeadJobs from "./internal/jobs/working/deadJobs.ts"
 import * as Working from "./internal/jobs/working/layer.ts"
 import type { Tenant } from "./Tenant.ts"
@@ -79,7 +81,9 @@ export type { Scheduled } from "./internal/jobs/schedules/control.ts"
 export type { CronOptions } from "./internal/jobs/schedules/plan.ts"
 export type { Subscription } from "./internal/jobs/watching/subscriptions.ts"
 export type { Change } from "./internal/jobs/watching/waiting.ts"
-export type { HandlerContext, WorkerOptions } from "./internal/jobs/working/layer.ts"
+export type { BatchResult } from "./internal/jobs/working/batching.ts"
+export type { HandlerContext } from "./internal/jobs/working/context.ts"
+export type { BatchContext, BatchWorkerOptions, WorkerOptions } from "./internal/jobs/working/layer.ts"
 
 /**
  * The longest data of a job, packed.
@@ -114,6 +118,17 @@ export type JobState = State
 export type HolderError = Halt | InvalidOption | InvalidData | JobTooLarge
 
 /**
+ * So many runs in a window of time: 1 to 1,000 in 1 ms to a year.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface RateLimit {
+  readonly limit: number
+  readonly window: Duration.Input
+}
+
+/**
  * How the jobs of a type are kept and run.
  *
  * @since 0.1.0
@@ -145,6 +160,13 @@ export interface Options<S extends Schema.Codec<any, any, never, never>> {
   readonly maxRunning?: number | undefined
   /** So many jobs that were added with one `key` run together, in all processes: `Infinity` if absent. */
   readonly maxRunningPerKey?: number | undefined
+  /** So many runs of this type begin in any window of that length, in all processes: no limit if absent. */
+  readonly rateLimit?: RateLimit | undefined
+  /**
+   * The same for the jobs that were added with one `key`. A job that has to wait for its key is due again when its turn
+   * comes, after those of the key that were due before it.
+   */
+  readonly rateLimitPerKey?: RateLimit | undefined
 }
 
 /**
@@ -326,8 +348,50 @@ export interface JobType<in out A> {
    * interrupted. The end of the layer's scope lets handlers end within `grace`, then hands their jobs back.
    */
   workerLayer<E, R>(
-    handler: (job: Job<A>, context: Working.HandlerContext<A>) => Effect.Effect<A | void, E, R>,
+    handler: (job: Job<A>, context: HandlerContext<A>) => Effect.Effect<A | void, E, R>,
     options?: Working.WorkerOptions
+  ): Layer.Layer<never, InvalidOption, Tenant | Exclude<R, Scope.Scope>>
+
+  /**
+   * A worker whose handler gets several jobs at once: up to `maxJobs`, or what came within `maxWait`. It answers with a
+   * `Result` for each of them, in their order: success with final data or nothing, or a failure, which is a failed
+   * attempt of that job alone. With nothing instead, all of them are finished. What it fails with or dies of is a failed
+   * attempt of each. Leases, retries, limits and the end of the scope are those of `workerLayer`, job by job.
+   *
+   * **Example** (One request for many jobs)
+   *
+   * ```ts import.meta.vitest
+   * import { Effect, Layer, Result, Schema } from "effect"
+   * import { Jobs, MemoryBackend, Tenant } from "effect-dgen"
+   *
+   * const Mails = Jobs.make("mails", { data: Schema.Struct({ to: Schema.String }), maxAttempts: 1 })
+   *
+   * const sizes: Array<number> = []
+   * const Worker = Mails.batchWorkerLayer((jobs) =>
+   *   Effect.sync(() => {
+   *     sizes.push(jobs.length)
+   *     return jobs.map(({ data }) => data.to === "" ? Result.fail("nobody") : Result.succeed(undefined))
+   *   }), { maxJobs: 3 })
+   *
+   * const program = Effect.gen(function*() {
+   *   yield* Tenant.transact(Effect.forEach(["ada", "", "grace"], (to, i) => Mails.add(i, { to })))
+   *   yield* Layer.build(Worker)
+   *   const counts = yield* Effect.repeat(Tenant.transact(Mails.counts), {
+   *     until: ({ dead, finished }) => dead + finished === 3
+   *   })
+   *   return { sizes, dead: counts.dead }
+   * }).pipe(Effect.scoped, Effect.provide(Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))))
+   *
+   * await Effect.runPromise(program)
+   * // => { sizes: [3], dead: 1 }
+   * ```
+   */
+  batchWorkerLayer<E, R>(
+    handler: (
+      jobs: ReadonlyArray<Job<A>>,
+      context: Working.BatchContext
+    ) => Effect.Effect<ReadonlyArray<BatchResult<A>> | void, E, R>,
+    options?: Working.BatchWorkerOptions
   ): Layer.Layer<never, InvalidOption, Tenant | Exclude<R, Scope.Scope>>
 
   /**
@@ -407,6 +471,7 @@ export const make = <S extends Schema.Codec<any, any, never, never>>(
     subscribe: (id) => Subscriptions.subscribe(model, id),
     changes: (id) => Subscriptions.changes(model, id),
     workerLayer: (handler, options) => Working.workerLayer(model, handler, options),
+    batchWorkerLayer: (handler, options) => Working.batchWorkerLayer(model, handler, options),
     deadJobLayer: (handler) => DeadJobs.deadJobLayer(model, handler),
     cronLayer: (name, options) => Cron.cronLayer(model, name, options),
     schedules: Control.list(model),

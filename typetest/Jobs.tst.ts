@@ -1,5 +1,15 @@
 /** Jobs: transaction effects that require nothing but the transaction, data of exactly the schema's type. */
-import { Context, type DateTime, Effect, type Layer, type Option, Schema, type Scope, type Stream } from "effect"
+import {
+  Context,
+  type DateTime,
+  Effect,
+  type Layer,
+  type Option,
+  Result,
+  Schema,
+  type Scope,
+  type Stream
+} from "effect"
 import { type BackendError, Jobs, type Tenant, type Transaction } from "effect-dgen"
 import { describe, expect, it } from "tstyche"
 
@@ -40,6 +50,16 @@ describe("creation", () => {
   })
 })
 
+describe("definition", () => {
+  it("takes rates of a limit and a window", () => {
+    const data = Schema.Number
+    expect(Jobs.make).type.toBeCallableWith("a", { data, rateLimit: { limit: 1, window: "1 second" } })
+    expect(Jobs.make).type.toBeCallableWith("a", { data, rateLimitPerKey: { limit: 1, window: 5 } })
+    expect(Jobs.make).type.not.toBeCallableWith("a", { data, rateLimit: { limit: 1 } })
+    expect(Jobs.make).type.not.toBeCallableWith("a", { data, rateLimit: 5 })
+  })
+})
+
 describe("processing", () => {
   it("writes of a holder can halt, and require the transaction alone", () => {
     expect<Effect.Error<typeof finish>>().type.toBe<Jobs.HolderError>()
@@ -55,6 +75,21 @@ describe("processing", () => {
   it("progress is computed from the data to the data", () => {
     expect(Work.updateProgress).type.toBeCallableWith(job, (data: Data) => data)
     expect(Work.updateProgress).type.not.toBeCallableWith(job, (data: Data) => data.done)
+  })
+
+  it("a worker of batches gets jobs of its data, and answers with a result for each, or nothing", () => {
+    const layer = Work.batchWorkerLayer((jobs, { stopping }) =>
+      Effect.gen(function*() {
+        expect(jobs).type.toBe<ReadonlyArray<Jobs.Job<Data>>>()
+        expect(stopping).type.toBe<Effect.Effect<void>>()
+        yield* (yield* Mailer).send
+        return jobs.map(({ data }) => data.done > 0 ? Result.succeed(data) : Result.fail("not yet"))
+      })
+    )
+    expect(layer).type.toBe<Layer.Layer<never, Jobs.InvalidOption, Tenant.Tenant | Mailer>>()
+    expect(Work.batchWorkerLayer).type.toBeCallableWith(() => Effect.void, { maxJobs: 5, maxWait: "1 second" })
+    expect(Work.batchWorkerLayer).type.not.toBeCallableWith(() => Effect.succeed([Result.succeed(5)]))
+    expect(Work.batchWorkerLayer).type.not.toBeCallableWith(() => Effect.succeed(5))
   })
 
   it("who is told of dead jobs gets their data, and may need services, but not fail", () => {

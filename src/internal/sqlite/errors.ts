@@ -153,8 +153,7 @@ export const taken = (filename: string, what: string) =>
   wrap(
     new BackendError.Corrupt({
       message: `${what} while this process had ${filename} open: nothing is read or committed any more. Stop all ` +
-        "processes that use it, see that the database and its -wal are those that you mean (OPERATING.md, Files of " +
-        "SQLite), and start again"
+        "processes that use it, see that the database and its -wal are those that you mean, and start again"
     })
   )
 

@@ -218,6 +218,7 @@ export const newRow = (options: {
   trace: options.trace,
   unreadableSince: undefined,
   silentEnds: 0,
+  hasSlot: false,
   body: bodyOf(options.data)
 })
 
@@ -457,6 +458,7 @@ const askAnew = (place: Place, id: Tuple.Element, row: Row, options: Asked): Eff
     error: isPending && !isUnread ? row.error : "",
     unreadableSince: isPending && !isUnread ? row.unreadableSince : undefined,
     silentEnds: isPending ? row.silentEnds : 0,
+    hasSlot: isPending && row.hasSlot && scheduledAt === undefined,
     body: data === undefined ? row.body : bodyOf(data)
   })
   return Effect.flatMap(order, (now) => {

@@ -5,35 +5,31 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schedule from "effect/Schedule"
-import type * as Scope from "effect/Scope"
+import * as Scope from "effect/Scope"
 import * as Tracer from "effect/Tracer"
-import type { BackendError } from "../../../BackendError.ts"
 import type { Tenant } from "../../../Tenant.ts"
-import type { Trace } from "../../data/trace.ts"
 import { captured, guarded } from "../../transactions/lending.ts"
-import { transact } from "../../transactions/loop.ts"
 import { traced } from "../../transactions/tracing.ts"
 import { keepRunning } from "../../transactions/unforeseen.ts"
 import { type Hub, usedHub } from "../background/hub.ts"
 import { startMonitor } from "../background/monitor.ts"
-import {
-  type Halt,
-  type InvalidData,
-  InvalidOption,
-  type JobTooLarge,
-  render,
-  type UnreadableData
-} from "../definition/errors.ts"
+import { InvalidOption, render } from "../definition/errors.ts"
 import { isCount, millisOf, type Model, optionsOf } from "../definition/model.ts"
 import type { Job } from "../kept/job.ts"
-import { update, updateProgress } from "../operations/operations.ts"
-import { Worker } from "./worker.ts"
+import { Batches, type BatchLimits, type BatchResult } from "./batching.ts"
+import { type HandlerContext, makeContext } from "./context.ts"
+import { type Capacity, type Run, type Signals, Worker } from "./worker.ts"
 
 /** More handlers than this in one worker are a mistake: each holds a lease that has to be renewed. */
 const CONCURRENCY_LIMIT = 10_000
 
 /** Handlers have so long to end when their worker's scope closes: less than supervisors wait before they kill. */
 const GRACE_DEFAULT = Duration.seconds(10)
+
+const BATCH_JOBS_DEFAULT = 100
+
+/** Long enough for jobs that come one after another, short enough for who waits for one. */
+const BATCH_WAIT_DEFAULT = Duration.millis(100)
 
 /**
  * How a worker runs.
@@ -56,46 +52,27 @@ export interface WorkerOptions {
 }
 
 /**
- * What a handler gets besides its job.
+ * How a worker runs that gets several jobs at once. `concurrency` says how many batches run together.
  *
  * @since 0.1.0
  * @category models
  */
-export interface HandlerContext<in out A> {
-  /** Aborted when the handler is interrupted, because the lease is lost or the worker stops: for foreign code. */
-  readonly signal: AbortSignal
-  /** Writes new data in a transaction of its own; subscribers see it. */
-  readonly update: (data: A) => Effect.Effect<void, Halt | InvalidOption | InvalidData | JobTooLarge | BackendError>
-  /** The same with data that is computed from the stored data. */
-  readonly updateProgress: (
-    change: (data: A) => A
-  ) => Effect.Effect<void, Halt | InvalidOption | InvalidData | JobTooLarge | UnreadableData | BackendError>
+export interface BatchWorkerOptions extends WorkerOptions {
+  /** So many jobs are one batch at the most: 100 if absent. */
+  readonly maxJobs?: number | undefined
+  /** A batch that is not full begins so long after its first job came: 100 ms if absent, 0 for at once. */
+  readonly maxWait?: Duration.Input | undefined
 }
 
-const Signal = Symbol("effect-dgen/jobs/signal")
-
-/** One for all runs: a getter in an object's literal would cost each a hidden class of its own, collected late. */
-const SIGNAL: PropertyDescriptor & ThisType<{ readonly [Signal]: () => AbortSignal }> = {
-  configurable: true,
-  enumerable: true,
-  get() {
-    return this[Signal]()
-  }
-}
-
-/** What a handler gets; its signal is made when it asks for it. */
-const makeContext = <A>(
-  { tenant }: Hub,
-  model: Model,
-  job: Job<A>,
-  signal: () => AbortSignal
-): HandlerContext<A> => {
-  const context: Omit<HandlerContext<A>, "signal"> & { readonly [Signal]: () => AbortSignal } = {
-    [Signal]: signal,
-    update: (data) => Effect.asVoid(transact(tenant, update(model, job, data))),
-    updateProgress: (change) => Effect.asVoid(transact(tenant, updateProgress(model, job, change)))
-  }
-  return Object.defineProperty(context, "signal", SIGNAL) as unknown as HandlerContext<A>
+/**
+ * What the handler of a batch gets besides its jobs.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface BatchContext {
+  /** Ends when the worker is told to stop: the handler has `grace` left before it is interrupted. */
+  readonly stopping: Effect.Effect<void>
 }
 
 interface Checked {
@@ -119,6 +96,43 @@ const check = (model: Model, options: WorkerOptions): Effect.Effect<Checked, Inv
   return Effect.succeed({ model: own ? model : { ...model, maxAttempts, retry }, concurrency, graceMillis })
 }
 
+const requireFunction = (model: Model, handler: unknown): Effect.Effect<void, InvalidOption> =>
+  typeof handler === "function"
+    ? Effect.void
+    : Effect.fail(new InvalidOption({ type: model.type, option: "handler", problem: "must be a function" }))
+
+/** A worker from here to the end of the scope; `makeRun` gets what ends when a stop is coming. */
+const open = Effect.fnUntraced(function*<E>(
+  hub: Hub,
+  model: Model,
+  checked: Checked,
+  capacity: Capacity,
+  makeRun: (stopping: Effect.Effect<void>) => (job: Job<any>, signals: Signals) => Effect.Effect<unknown, E>
+) {
+  const own = checked.model
+  const jobType = render(own.type)
+  const run: Run<E> = (job, trace, signals) => {
+    const id = render(job.id)
+    const logged = Effect.annotateLogs(runOne(job, signals), { job: id, jobType })
+    return traced(logged, "Jobs/run", () => ({
+      attributes: { type: jobType, id, attempt: job.attempt },
+      root: true,
+      links: trace === undefined ? [] : [{ span: Tracer.externalSpan(trace), attributes: {} }]
+    }))
+  }
+  const worker = new Worker(hub, own, run, capacity, guarded(yield* Effect.context<never>()))
+  const runOne = makeRun(worker.stopping)
+  hub.follow(model)
+  yield* hub.followWorker(own)
+  yield* startMonitor(hub)
+  yield* worker.present
+  for (const loop of worker.loops) {
+    yield* Effect.forkScoped(Effect.interruptible(keepRunning("jobs", `the worker of ${jobType}`, loop)))
+  }
+  // finalizers run last to first: the loops go on until the end has been prepared
+  yield* Effect.addFinalizer(() => worker.drain(checked.graceMillis))
+})
+
 /** The layer of a worker: it runs from when it is built until its scope closes. */
 export const workerLayer = <A, E, R>(
   model: Model,
@@ -126,38 +140,67 @@ export const workerLayer = <A, E, R>(
   input?: WorkerOptions
 ): Layer.Layer<never, InvalidOption, Tenant | Exclude<R, Scope.Scope>> =>
   Layer.effectDiscard(Effect.gen(function*() {
-    if (typeof handler !== "function") {
-      return yield* new InvalidOption({ type: model.type, option: "handler", problem: "must be a function" })
-    }
+    yield* requireFunction(model, handler)
     const checked = yield* check(model, yield* optionsOf(model, input))
-    const own = checked.model
-    const hub = yield* usedHub(own)
+    const hub = yield* usedHub(checked.model)
     const services = captured(yield* Effect.context<Exclude<R, Scope.Scope>>())
-    const jobType = render(own.type)
-    const run = (job: Job<A>, trace: Trace | undefined, signal: () => AbortSignal) => {
-      const context = makeContext(hub, own, job, signal)
+    const capacity: Capacity = { jobs: () => checked.concurrency, isBatched: false }
+    yield* open(hub, model, checked, capacity, (stopping) => (job: Job<A>, signals) => {
+      const context = makeContext(hub, checked.model, job, signals, stopping)
       // a handler may use a scope: it is the run's own
-      const scoped = Effect.scoped(Effect.suspend(() => handler(job, context))) as Effect.Effect<
-        A | void,
-        E,
-        Exclude<R, Scope.Scope>
-      >
-      const id = render(job.id)
-      const logged = Effect.annotateLogs(Effect.provideContext(scoped, services), { job: id, jobType })
-      return traced(logged, "Jobs/run", () => ({
-        attributes: { type: jobType, id, attempt: job.attempt },
-        root: true,
-        links: trace === undefined ? [] : [{ span: Tracer.externalSpan(trace), attributes: {} }]
-      }))
-    }
-    const worker = new Worker(hub, own, run, checked.concurrency, guarded(yield* Effect.context<never>()))
-    hub.follow(model)
-    yield* hub.followWorker(own)
-    yield* startMonitor(hub)
-    yield* worker.present
-    for (const loop of worker.loops) {
-      yield* Effect.forkScoped(Effect.interruptible(keepRunning("jobs", `the worker of ${jobType}`, loop)))
-    }
-    // finalizers run last to first: the loops go on until the end has been prepared
-    yield* Effect.addFinalizer(() => worker.drain(checked.graceMillis))
+      const scoped = Effect.scoped(Effect.suspend(() => handler(job, context)))
+      return Effect.provideContext(scoped as Effect.Effect<A | void, E, Exclude<R, Scope.Scope>>, services)
+    })
   }))
+
+/** The layer of a worker whose handler gets several jobs at once. */
+export const batchWorkerLayer = <A, E, R>(
+  model: Model,
+  handler: (
+    jobs: ReadonlyArray<Job<A>>,
+    context: BatchContext
+  ) => Effect.Effect<ReadonlyArray<BatchResult<A>> | void, E, R>,
+  input?: BatchWorkerOptions
+): Layer.Layer<never, InvalidOption, Tenant | Exclude<R, Scope.Scope>> =>
+  Layer.effectDiscard(Effect.gen(function*() {
+    yield* requireFunction(model, handler)
+    const options = yield* optionsOf(model, input)
+    const checked = yield* check(model, options)
+    const limits = yield* batchLimits(model, options, checked.concurrency)
+    const hub = yield* usedHub(checked.model)
+    const services = captured(yield* Effect.context<Exclude<R, Scope.Scope>>())
+    // its fibers outlive the drain, which waits for them
+    const scope = yield* Scope.fork(yield* Effect.scope)
+    let stopping: Effect.Effect<void> = Effect.never
+    const run = (jobs: ReadonlyArray<Job<A>>) => {
+      const scoped = Effect.scoped(Effect.suspend(() => handler(jobs, { stopping })))
+      return Effect.provideContext(
+        scoped as Effect.Effect<ReadonlyArray<BatchResult<A>> | void, E, Exclude<R, Scope.Scope>>,
+        services
+      )
+    }
+    const batches = new Batches(run, limits, scope)
+    yield* open(hub, model, checked, { jobs: () => batches.capacity, isBatched: true }, (stops) => {
+      stopping = stops
+      return (job: Job<A>) => batches.run(job)
+    })
+  }))
+
+const batchLimits = (
+  model: Model,
+  { maxJobs = BATCH_JOBS_DEFAULT, maxWait = BATCH_WAIT_DEFAULT }: BatchWorkerOptions,
+  batches: number
+): Effect.Effect<BatchLimits, InvalidOption> => {
+  const invalid = (option: string, problem: string) =>
+    Effect.fail(new InvalidOption({ type: model.type, option, problem }))
+  if (!isCount(maxJobs) || maxJobs * batches > CONCURRENCY_LIMIT) {
+    return invalid(
+      "maxJobs",
+      `must be a whole number from 1; together with concurrency up to ${CONCURRENCY_LIMIT} jobs`
+    )
+  }
+  const maxWaitMillis = millisOf(maxWait)
+  return maxWaitMillis === undefined || maxWaitMillis === Infinity
+    ? invalid("maxWait", "must be a finite duration")
+    : Effect.succeed({ maxJobs, maxWaitMillis, batches })
+}

@@ -60,6 +60,8 @@ export interface Held {
   storedBytes: number
   /** Made when the handler asks for its signal, or is interrupted: most never do. */
   controller: AbortController | undefined
+  /** Made when the handler asks for the signal of a stop. */
+  stop: AbortController | undefined
   /** Missing while the job waits for a free handler, and when that has ended. */
   fiber: Fiber.Fiber<unknown, unknown> | undefined
   /** Why the worker interrupted the handler, if it did. */

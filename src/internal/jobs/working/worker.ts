@@ -51,12 +51,24 @@ const INTERRUPT_LIMIT_MILLIS = 1_000
 /** So long the end of the scope waits for the store to take the jobs back. */
 const HAND_BACK_LIMIT_MILLIS = 5_000
 
+/** What tells a handler to end. */
+export interface Signals {
+  /** Aborted when the handler is interrupted. */
+  readonly interrupted: () => AbortSignal
+  /** Aborted when a stop is coming. */
+  readonly stopping: () => AbortSignal
+}
+
 /** A handler with all that it needs. */
-export type Run<E> = (
-  job: Job<any>,
-  trace: Trace | undefined,
-  signal: () => AbortSignal
-) => Effect.Effect<unknown, E>
+export type Run<E> = (job: Job<any>, trace: Trace | undefined, signals: Signals) => Effect.Effect<unknown, E>
+
+/** How many jobs a worker runs together, and takes before one of them has ended. */
+export interface Capacity {
+  readonly jobs: () => number
+  readonly isBatched: boolean
+}
+
+const STOPS = new Error("the worker stops")
 
 const controllerOf = (held: Held): AbortController => {
   held.controller ??= new AbortController()
@@ -70,7 +82,7 @@ export class Worker<E> implements Taker {
   readonly #hub: Hub
   readonly #model: Model
   readonly #run: Run<E>
-  readonly #concurrency: number
+  readonly #capacity: Capacity
   readonly #services: Context.Context<never>
   readonly #metrics: JobMetrics
   readonly #leases: Leases
@@ -86,6 +98,7 @@ export class Worker<E> implements Taker {
   readonly #ahead: Ahead
   readonly #depth: Depth
   #isDraining = false
+  readonly #stopping = Latch.makeUnsafe(false)
   /** So many jobs one turn settles at the most (3). */
   readonly #settleLimit = new PartLimit()
   /** Whether the last turn failed: then the next one only settles. */
@@ -94,19 +107,20 @@ export class Worker<E> implements Taker {
   readonly #work = Latch.makeUnsafe(false)
 
   /** Handlers run with the loggers, the tracer and the clock of `services`. */
-  constructor(hub: Hub, model: Model, run: Run<E>, concurrency: number, services: Context.Context<never>) {
-    const { maxAttempts, maxRunning, maxRunningPerKey } = model
+  constructor(hub: Hub, model: Model, run: Run<E>, capacity: Capacity, services: Context.Context<never>) {
+    const { maxAttempts, maxRunning, maxRunningPerKey, rateLimit, rateLimitPerKey } = model
     this.#hub = hub
     this.#model = model
     this.#run = run
-    this.#concurrency = concurrency
+    this.#capacity = capacity
     this.#services = services
     this.#metrics = metricsOf(model.type)
     this.#clock = Context.get(services, Clock.Clock)
     this.#solitude = solitudeOf(hub)
     // a job that waits here takes a place from another process, and an attempt from itself should this process die
-    const isLimited = maxRunning !== Infinity || maxRunningPerKey !== Infinity
-    this.#ahead = new Ahead(isLimited ? 0 : maxAttempts === Infinity ? Infinity : concurrency)
+    const isLimited = maxRunning !== Infinity || maxRunningPerKey !== Infinity || rateLimit !== undefined ||
+      rateLimitPerKey !== undefined || capacity.isBatched
+    this.#ahead = new Ahead(isLimited ? 0 : maxAttempts === Infinity ? Infinity : capacity.jobs())
     this.#depth = new Depth(hub, model)
     this.#leases = new Leases(hub, model, {
       lost: (held) => this.#interrupt(held, "lost"),
@@ -117,6 +131,11 @@ export class Worker<E> implements Taker {
   /** What runs until the scope closes: settles and takes (2), keeps the leases, interrupts handlers that lost theirs (4). */
   get loops(): ReadonlyArray<Effect.Effect<never>> {
     return [this.#loop, this.#leases.beats, this.#leases.losses, this.#leases.revocations, this.#depth.looks]
+  }
+
+  /** Ends when a stop is coming: the grace period begins. */
+  get stopping(): Effect.Effect<void> {
+    return this.#stopping.await
   }
 
   get held(): number {
@@ -139,6 +158,8 @@ export class Worker<E> implements Taker {
   drain(graceMillis: number): Effect.Effect<void> {
     return Effect.gen({ self: this }, function*() {
       this.#isDraining = true
+      this.#stopping.openUnsafe()
+      for (const { stop } of this.#leases.all) stop?.abort(STOPS)
       this.#giveUpWaiting()
       this.#work.openUnsafe()
       yield* Effect.timeoutOption(this.#leases.idle, graceMillis)
@@ -201,7 +222,7 @@ export class Worker<E> implements Taker {
     const permit = this.#solitude.permit(this, ending, this.#now)
     if (permit._tag === "Nothing") return { wanted: undefined, untilMillis: permit.untilMillis }
     const held = this.#leases.size - ending
-    const free = Math.max(0, Math.min(TAKE_LIMIT, this.#concurrency + this.#ahead.jobs - held))
+    const free = Math.max(0, Math.min(TAKE_LIMIT, this.#capacity.jobs() + this.#ahead.jobs - held))
     // who has jobs in hand looks whether the type was paused, also when it takes no more
     if (free === 0 && (ending === 0 || this.#waiting.length === 0)) return none
     const suspect = permit._tag === "Alone" ? permit.suspect : undefined
@@ -290,6 +311,7 @@ export class Worker<E> implements Taker {
       signMillis: begunMillis,
       storedBytes: storedBytesOf(row),
       controller: undefined,
+      stop: undefined,
       fiber: undefined,
       interrupted: undefined,
       isOver: false
@@ -307,7 +329,7 @@ export class Worker<E> implements Taker {
   #startNext(): void {
     if (this.#isStarting) return
     this.#isStarting = true
-    while (this.#active < this.#concurrency && this.#waiting.length > 0) {
+    while (this.#active < this.#capacity.jobs() && this.#waiting.length > 0) {
       const held = this.#waiting.shift()!
       if (held.isOver) continue
       this.#active++
@@ -315,7 +337,7 @@ export class Worker<E> implements Taker {
       const waited = Math.max(0, this.#clock.currentTimeMillisUnsafe() - held.job.scheduledAt)
       record(this.#metrics.waitingMillis, waited, this.#services)
       held.fiber = Effect.runForkWith(this.#services)(
-        Effect.suspend(() => this.#run(held.job, held.trace, () => controllerOf(held).signal))
+        Effect.suspend(() => this.#run(held.job, held.trace, this.#signalsOf(held)))
       )
       held.fiber.addObserver((exit) => {
         // the place of one that was lost, or given up on, was free before
@@ -329,6 +351,17 @@ export class Worker<E> implements Taker {
       })
     }
     this.#isStarting = false
+  }
+
+  #signalsOf(held: Held): Signals {
+    return {
+      interrupted: () => controllerOf(held).signal,
+      stopping: () => {
+        held.stop ??= new AbortController()
+        if (this.#isDraining) held.stop.abort(STOPS)
+        return held.stop.signal
+      }
+    }
   }
 
   /** The handler has ended, or is given up on. */
@@ -363,7 +396,7 @@ export class Worker<E> implements Taker {
   #interrupt(held: Held, reason: "lost" | "drained"): void {
     if (held.isOver || held.interrupted === "lost") return
     held.interrupted = reason
-    controllerOf(held).abort(new Error(reason === "lost" ? "the lease of the job is lost" : "the worker stops"))
+    controllerOf(held).abort(reason === "lost" ? new Error("the lease of the job is lost") : STOPS)
     held.fiber?.interruptUnsafe()
     // its place is free at once, however long the handler takes to end
     if (reason === "lost" || held.fiber === undefined) this.#giveUp(held)
