@@ -32,13 +32,23 @@ import {
   settle
 } from "../handling/handlers.ts"
 import { type Held, holdLogs, PureRunner } from "../handling/purity.ts"
-import { type HeadChange, type Loaded, loadState, save, type Server, stop, Unreadable } from "../handling/server.ts"
+import {
+  gone,
+  type HeadChange,
+  type Loaded,
+  loadState,
+  save,
+  type Server,
+  stop,
+  Unreadable
+} from "../handling/server.ts"
 import type { Head, Lock } from "../kept/head.ts"
 import { headOf, writeHead } from "../kept/state.ts"
+import { end } from "../mending/ending.ts"
 import { isOfMessage } from "../mending/failures.ts"
 import { type Died, forget, requeue } from "../mending/requeue.ts"
 import * as Answers from "../sending/answerCodec.ts"
-import { answerCaller } from "../sending/answering.ts"
+import { answerCaller, leaveOpen } from "../sending/answering.ts"
 import { runsFor } from "../sending/messages.ts"
 
 /** How often a handler runs again for one lock, when others keep changing what it changes. */
@@ -191,8 +201,12 @@ const finishBody = Effect.fnUntraced(function*(
     yield* save(server, state, loaded, loaded.state, { lock: { ...head.lock, millis: state.timeMillis } })
     return { _tag: "Again", state: loaded.state, version: loaded.head.version }
   }
-  yield* unlock(server, state, loaded, handled.state)
   forget(state, keys, token)
+  if (handled.isGone === true) {
+    keys.ring(state)
+    yield* end(server, state, { ...loaded.head, lock: undefined }, handled.state)
+    if (!server.isHosted) state.onCommit.unshift(() => gone(server))
+  } else yield* unlock(server, state, loaded, handled.state)
   return { _tag: "Done", ended: yield* answer(server, state, acquired, handled), handled }
 })
 
@@ -275,7 +289,8 @@ const outcomeOf = Effect.fnUntraced(function*(
     })
     return yield* settle(server, runner, logs, input, loaded.state, undefined, callback)
   }
-  const handled = handledOf(outcome)
+  const handled = handledOf(outcome, loaded.state)
+  if (handled.isGone === true) return handled
   if (run.version === loaded.head.version) return handled
   const merged = yield* server.codec.merge(run.state, handled.state, loaded.state)
   return Option.isNone(merged) ? undefined : { ...handled, state: merged.value }
@@ -287,8 +302,10 @@ const answer = Effect.fnUntraced(
     const { input } = acquired
     const bytes = handled.crashed === undefined ? answerOf(input.message, handled) : Answers.crashed(handled.crashed)
     if (handled.stopped) state.onCommit.unshift(() => stop(server, show(handled.stop)))
-    if (input.caller !== undefined && bytes !== undefined) {
-      yield* answerCaller(server.keys, state, input.caller, bytes)
+    if (input.caller !== undefined) {
+      yield* bytes === undefined
+        ? leaveOpen(state, server.keys, input.caller)
+        : answerCaller(server.keys, state, input.caller, bytes)
     }
     return { _tag: "Answered", answer: bytes, crashed: handled.crashed }
   }
