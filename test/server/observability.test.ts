@@ -1,6 +1,6 @@
 /** What a server shows of itself: spans that belong together across the queue, and metrics. */
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Exit, Layer, Logger, Metric, Schedule, Schema, Tracer } from "effect"
+import { Deferred, Effect, Exit, Fiber, Layer, Logger, Metric, References, Schedule, Schema, Tracer } from "effect"
 import { DgenServer, Jobs, MemoryBackend, Tenant } from "effect-dgen"
 
 class Watched extends DgenServer.Service<Watched>()("Watched", {
@@ -140,6 +140,113 @@ describe("spans", () => {
     ))
 })
 
+describe("spans of what follows a message", () => {
+  for (const consumeK of [1, 5]) {
+    it.live(`lie under the run of its handler, not under the start of the server (consumeK ${consumeK})`, () =>
+      traced((spans) =>
+        Effect.gen(function*() {
+          const inside = (what: string) => Effect.withSpan(Effect.void, `inside ${what}`)
+          const acted = yield* Deferred.make<void>()
+          const died = yield* Deferred.make<void>()
+          const server = yield* Watched.start(watched, {
+            tuid: ["Watched", 7],
+            restart: Schedule.forever,
+            consumeK,
+            deadLetterThreshold: 1
+          }).pipe(
+            Effect.provide([
+              Watched.actionsLayer({
+                Done: () =>
+                  Effect.andThen(inside("action"), Effect.sync(() => void Deferred.doneUnsafe(acted, Exit.void)))
+              }),
+              Watched.lockedLayer({
+                Slow: (_, state) => Effect.as(inside("locked"), DgenServer.reply(undefined, state))
+              }),
+              Watched.deadLetterLayer(() =>
+                Effect.andThen(inside("dead letter"), Effect.sync(() => void Deferred.doneUnsafe(died, Exit.void)))
+              )
+            ]),
+            Effect.withSpan("start")
+          )
+          yield* Effect.withSpan(server.call("Add", 2), "adding")
+          yield* Deferred.await(acted)
+          yield* Effect.withSpan(server.call("Slow"), "locking")
+          yield* Effect.exit(Effect.withSpan(server.call("Poison"), "poisoning"))
+          yield* Deferred.await(died)
+          const byId = new Map(spans.map((span) => [span.spanId, span]))
+          /** The names from a span up to its root. */
+          const line = (name: string) => {
+            const names: Array<string> = []
+            for (
+              let span = spans.find((one) => one.name === name);
+              span !== undefined;
+              span = byId.get(parentOf(span) ?? "")
+            ) names.push(span.name)
+            return names
+          }
+          const above = ["DgenServer.callback", "DgenServer.call"]
+          assert.deepStrictEqual(line("inside action"), ["inside action", "DgenServer.actions", ...above, "adding"])
+          assert.deepStrictEqual(line("inside locked"), ["inside locked", "DgenServer.locked", ...above, "locking"])
+          assert.deepStrictEqual(line("inside dead letter").at(-1), "poisoning")
+          for (const { attributes, name } of spans) {
+            if (name.startsWith("DgenServer.")) assert.strictEqual(attributes.get("tuid"), "[\"Watched\",7]", name)
+          }
+        }).pipe(Effect.scoped, inMemory, Effect.provideService(Metric.MetricRegistry, new Map()))
+      ))
+  }
+})
+
+describe("which server", () => {
+  it.live("handlers of actions are told the tuid, and the id of the message", () =>
+    Effect.gen(function*() {
+      const told: Array<DgenServer.ActionContext> = []
+      const ids: Array<string> = []
+      const behaviour = Watched.behaviour({
+        init: Effect.succeed(0),
+        handlers: {
+          Add: (by, state, { id }) => {
+            ids.push(id)
+            return DgenServer.reply(state + by, state + by, [Watched.action("Done", by), Watched.action("Done", by)])
+          },
+          Slow: (_, state) => DgenServer.lock(state),
+          Refuse: () => Effect.fail("no"),
+          Poison: () => Effect.die("poison"),
+          Note: (_, state) => DgenServer.noReply(state)
+        }
+      })
+      const server = yield* Watched.start(behaviour, { tuid: ["Watched", 7], consumeK: 3 }).pipe(
+        Effect.provide([
+          Watched.actionsLayer({ Done: (_, _state, context) => Effect.sync(() => void told.push(context)) }),
+          Watched.lockedLayer({ Slow: (_, state) => DgenServer.reply(undefined, state) })
+        ])
+      )
+      yield* server.call("Add", 1)
+      yield* server.call("Add", 2)
+      yield* Effect.repeat(Effect.yieldNow, { until: () => told.length === 4 })
+      assert.deepStrictEqual(told.map(({ id }) => id), [ids[0], ids[0], ids[1], ids[1]])
+      assert.notStrictEqual(ids[0], ids[1])
+      assert.deepStrictEqual(told[0]!.tuid, ["Watched", 7])
+    }).pipe(Effect.scoped, inMemory))
+
+  it.live("errors and the lines of handlers and actions say", () =>
+    Effect.gen(function*() {
+      const lines: Array<Record<string, unknown>> = []
+      const logger = Logger.make(({ fiber }) => void lines.push(fiber.getRef(References.CurrentLogAnnotations)))
+      const client = yield* Watched.client({ tuid: ["Watched", Uint8Array.of(255), 8n] })
+      const timeout: any = yield* Effect.flip(client.call("Add", 1, { timeout: 1 }))
+      assert.strictEqual(timeout._tag, "CallTimeout")
+      assert.strictEqual(timeout.tuid, "[\"Watched\",0xff,8]")
+      assert.include(timeout.message, "0xff")
+      assert.notInclude(timeout.message, "still handled")
+      const { acted, server } = yield* setup({ consumeK: 2 })
+      yield* server.call("Add", 1)
+      yield* acted
+      const error: any = yield* Effect.flip(Effect.provide(server.priorityCall("Poison"), Logger.layer([logger])))
+      assert.deepStrictEqual([error.server, error.tuid], ["Watched", "[\"Watched\"]"])
+      assert.deepInclude(lines[0]!, { server: "Watched", tuid: "[\"Watched\"]" })
+    }).pipe(Effect.scoped, inMemory, Effect.provide(Logger.layer([]))))
+})
+
 /** The state of a metric with some attributes. */
 const metric = (name: string, attributes: Record<string, string>) =>
   Effect.map(Metric.snapshot, (metrics) =>
@@ -149,6 +256,57 @@ const metric = (name: string, attributes: Record<string, string>) =>
         (one.attributes as any)?.[key] === value
       )
     )?.state as any)
+
+class Pile extends DgenServer.Service<Pile>()("Pile", {
+  state: Schema.Int,
+  messages: { Put: DgenServer.cast() },
+  actions: { Wait: Schema.Int }
+}) {}
+
+const pile = Pile.behaviour({
+  init: Effect.succeed(0),
+  handlers: { Put: (_, n) => DgenServer.noReply(n + 1, [Pile.action("Wait", n)]) }
+})
+
+describe("gauges", () => {
+  it.live("are of all servers of a name together, and forget what is idle and what has ended", () =>
+    Effect.gen(function*() {
+      const value = (id: string) =>
+        Effect.map(metric(id, { server: "Pile" }), (state): number | undefined => state?.value)
+      const length = value("effect_dgen_queue_length")
+      const start = Effect.fnUntraced(function*(tuid: number, messages: number) {
+        const go = yield* Deferred.make<void>()
+        const acting = yield* Deferred.make<void>()
+        const client = yield* Pile.client({ tuid: ["Pile", tuid] })
+        yield* client.castAll(Array.from({ length: messages }, () => ["Put"] as const))
+        const server = yield* Pile.start(pile, { tuid: ["Pile", tuid] }).pipe(
+          Effect.provide(Pile.actionsLayer({
+            Wait: () => Effect.andThen(Deferred.succeed(acting, undefined), Deferred.await(go))
+          }))
+        )
+        yield* Deferred.await(acting)
+        return { server, go: Deferred.succeed(go, undefined) }
+      })
+      const three = yield* start(1, 3)
+      const five = yield* start(2, 5)
+      // each has seen its queue before it took the first message
+      assert.strictEqual(yield* length, 8)
+      assert.isAtLeast((yield* value("effect_dgen_oldest_message_age_millis"))!, 0)
+      yield* three.go
+      yield* Effect.repeat(length, { until: (sum) => sum === 5 })
+      const stopping = yield* Effect.forkChild(five.server.stop(), { startImmediately: true })
+      assert.strictEqual(yield* length, 0)
+      assert.strictEqual(yield* value("effect_dgen_oldest_message_age_millis"), 0)
+      yield* five.go
+      yield* Fiber.join(stopping)
+      assert.strictEqual(yield* length, 0)
+    }).pipe(
+      Effect.scoped,
+      inMemory,
+      Effect.provide(Logger.layer([])),
+      Effect.provideService(Metric.MetricRegistry, new Map())
+    ))
+})
 
 describe("metrics", () => {
   it.live("count messages by outcome, dead letters, batches and callbacks", () =>

@@ -29,7 +29,7 @@ import { libraryPrefix } from "../../tenant/layout.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { signalKey } from "../../transactions/watching.ts"
 import * as Heads from "./head.ts"
-import { giveWork, IndexKeys, Place } from "./indexes.ts"
+import { giveWork, IndexKeys, moveWake, Place, readWake } from "./indexes.ts"
 
 /** What the keys of a server say of its definition. */
 interface Owner {
@@ -45,6 +45,8 @@ const TUID_SHOWN_CHARS = 500
 const elementText = (element: Tuple.Element): string => {
   if (typeof element === "string") return JSON.stringify(element)
   if (Array.isArray(element)) return `[${element.map(elementText).join(",")}]`
+  // one key with the number
+  if (typeof element === "bigint") return `${element}`
   return element instanceof Uint8Array ? `0x${Buffer.from(element).toString("hex")}` : show(element)
 }
 
@@ -172,6 +174,11 @@ export class ServerKeys implements QueueKeys {
   /** The tuid for people to read. */
   get tuidText(): string {
     return this.#tuidText ??= textOfTuid(this.tuid)
+  }
+
+  /** Takes the wake-up of a hosted server away. */
+  forgetWake(state: TransactionState): Effect.Effect<void> {
+    return Effect.map(state.get(this.wake), (bytes) => moveWake(state, this, readWake(bytes), undefined))
   }
 
   waitingKey(millis: number, caller: Uint8Array, id: number): Uint8Array {

@@ -45,6 +45,7 @@ import {
   Unreadable
 } from "../handling/server.ts"
 import { identityOf } from "../kept/layout.ts"
+import { end } from "../mending/ending.ts"
 import { afterDeath, buryDirect, isOfMessage } from "../mending/failures.ts"
 import * as Answers from "../sending/answerCodec.ts"
 import { inlineAnswer, markWaiting, openInline } from "../sending/answering.ts"
@@ -102,20 +103,23 @@ const body = Effect.fnUntraced(function*(
   openInline(state, direct.caller)
   const input: Incoming = { ...direct, id: Buffer.from(state.operationId.subarray(0, 20)).toString("hex") }
   const handled = yield* handle(server, runner, logs, input, loaded.state, undefined)
-  if (handled.locks && isLocked) return yield* new Locked({ ...identityOf(server), tag })
+  if ((handled.locks || handled.isGone) && isLocked) return yield* new Locked({ ...identityOf(server), tag })
   const kept = handled.locks && inline ? { message: yield* envelopeOf(direct, state), attempts: 0 } : undefined
   const lock = handled.locks ? acquire(server, state, input, kept) : undefined
   const answer = answerOf(input.message, handled) ?? inlineAnswer(state)
   const isWaiting = answer === undefined && input.caller !== undefined
   const isNeeded = lock !== undefined || isWaiting
-  const saved = yield* Effect.mapError(save(server, state, loaded, handled.state, lock && { lock }, isNeeded), wrong)
+  const saved = handled.isGone === true
+    ? yield* end(server, state, loaded.head, handled.state)
+    : yield* Effect.mapError(save(server, state, loaded, handled.state, lock && { lock }, isNeeded), wrong)
   state.onCommit.push(() => {
     logs.release()
     record(server, server.metrics.outcome(handled.outcome), 1)
   })
   // before the answer: who has it finds the handle stopped
   if (handled.stopped) state.onCommit.push(() => stop(server, show(handled.stop)))
-  if (isWaiting) markWaiting(state, server.keys, input.caller)
+  if (handled.isGone === true && !server.isHosted) state.onCommit.push(() => gone(server))
+  if (isWaiting && handled.isGone !== true) markWaiting(state, server.keys, input.caller, lock === undefined)
   return {
     handled: { ...handled, state: saved.state },
     progress: isWaiting ? { _tag: "Waits" } : { _tag: "Handled", answer },
