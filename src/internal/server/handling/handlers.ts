@@ -36,6 +36,7 @@ import type {
 import { isGone } from "../definition/outcome.ts"
 import { identityOf } from "../kept/layout.ts"
 import * as Answers from "../sending/answerCodec.ts"
+import { guarded } from "./frozen.ts"
 import { record } from "./metrics.ts"
 import type { HeldLogs, PureRunner } from "./purity.ts"
 import type { Server } from "./server.ts"
@@ -204,9 +205,10 @@ export const settle = (
   callback: Effect.Effect<Outcome, unknown, Transaction>
 ): Effect.Effect<Handled, Crash> => {
   const { message } = input
+  const pure = guarded(server, `the handler of "${message.tag}"`, state, callback)
   const takeBack = runner.mark()
   let span: Tracer.AnySpan | undefined
-  const run = observed(server, input, runner.run(message.tag, callback), (own) => {
+  const run = observed(server, input, runner.run(message.tag, pure), (own) => {
     span = own
   })
   return Effect.matchCauseEffect(run, {
