@@ -276,7 +276,7 @@ export class DiskFull extends Schema.TaggedError<DiskFull>("effect-dgen/BackendE
 }
 
 /**
- * The store's file is damaged, or has lost its newest commits.
+ * The store's file is damaged, has lost its newest commits, or was taken away while it was open.
  *
  * @since 0.1.0
  * @category errors

@@ -82,10 +82,11 @@ export {
   UnknownMessage,
   WouldDeadlock
 } from "./internal/server/definition/errors.ts"
-export { halt } from "./internal/server/definition/outcome.ts"
+export { gone, halt } from "./internal/server/definition/outcome.ts"
 export type {
   ActionRequest,
   At,
+  Gone,
   Halt,
   Lock,
   NoReply,

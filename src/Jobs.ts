@@ -118,6 +118,17 @@ export type JobState = State
 export type HolderError = Halt | InvalidOption | InvalidData | JobTooLarge
 
 /**
+ * So many runs in a window of time: 1 to 1,000 in 1 ms to a year.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface RateLimit {
+  readonly limit: number
+  readonly window: Duration.Input
+}
+
+/**
  * How the jobs of a type are kept and run.
  *
  * @since 0.1.0
@@ -149,6 +160,13 @@ export interface Options<S extends Schema.Codec<any, any, never, never>> {
   readonly maxRunning?: number | undefined
   /** So many jobs that were added with one `key` run together, in all processes: `Infinity` if absent. */
   readonly maxRunningPerKey?: number | undefined
+  /** So many runs of this type begin in any window of that length, in all processes: no limit if absent. */
+  readonly rateLimit?: RateLimit | undefined
+  /**
+   * The same for the jobs that were added with one `key`. A job that has to wait for its key is due again when its turn
+   * comes, after those of the key that were due before it.
+   */
+  readonly rateLimitPerKey?: RateLimit | undefined
 }
 
 /**

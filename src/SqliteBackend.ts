@@ -3,9 +3,11 @@
  * commit that was reported survives a crash and a loss of power (WAL with `synchronous=FULL`), and concurrent commits of
  * a process share a disk sync.
  *
- * What you owe: the file lies on a local disk (not on a network file system), in a folder that exists. Beside it lie its
- * log (`-wal`), which may hold the newest commits alone, and the version that it must reach (`-version`): a file that lost
- * commits is refused with `Corrupt`, so whoever restores an older one deletes its `-version`.
+ * What you owe: the file lies on a local disk (not on a network file system), in a folder that exists. Nobody in the
+ * process opens it but Node's own SQLite, not even to copy it: closing any descriptor drops the locks of the process. Beside
+ * it lie its log (`-wal`), which may hold the newest commits alone, what processes share (`-shm`), and the version that it
+ * must reach (`-version`): a file that lost commits is refused with `Corrupt`, so whoever restores an older one deletes its
+ * `-version`. Files that are removed, replaced or cut while they are open are noticed before the next commit is answered.
  *
  * @since 0.1.0
  */
@@ -79,10 +81,11 @@ const release = (shared: Shared): Effect.Effect<void> =>
 
 /**
  * The backend of a file, made when it does not exist; a relative `filename` begins at the working directory. Layers of
- * one file in one process share its connection, and the last one closes it when its commits are on the disk.
+ * one file in one thread share its connection, by whatever names, and the last one closes it when its commits are on the
+ * disk; worker threads have connections of their own, as processes do.
  *
- * Fails with `BackendError`: `InvalidArgument` for a folder that does not exist, for a device or a pipe, and for
- * `":memory:"` (use `MemoryBackend`), `ForeignDatabase`, `NewerFormat`, `ReadOnly`, `DiskFull` or `Corrupt`, each of which says what to
+ * Fails with `BackendError`: `InvalidArgument` for a folder that does not exist, for a device or a pipe, for a hard
+ * link that is not the name in use, and for `":memory:"` (use `MemoryBackend`), `ForeignDatabase`, `NewerFormat`, `ReadOnly`, `DiskFull` or `Corrupt`, each of which says what to
  * do and changed nothing; `Unavailable` when another process held the file's lock for five seconds.
  *
  * **Example** (What was written is there when the file is opened again)

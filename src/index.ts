@@ -104,9 +104,11 @@ export * as MemoryBackend from "./MemoryBackend.ts"
  * commit that was reported survives a crash and a loss of power (WAL with `synchronous=FULL`), and concurrent commits of
  * a process share a disk sync.
  *
- * What you owe: the file lies on a local disk (not on a network file system), in a folder that exists. Beside it lie its
- * log (`-wal`), which may hold the newest commits alone, and the version that it must reach (`-version`): a file that lost
- * commits is refused with `Corrupt`, so whoever restores an older one deletes its `-version`.
+ * What you owe: the file lies on a local disk (not on a network file system), in a folder that exists. Nobody in the
+ * process opens it but Node's own SQLite, not even to copy it: closing any descriptor drops the locks of the process. Beside
+ * it lie its log (`-wal`), which may hold the newest commits alone, what processes share (`-shm`), and the version that it
+ * must reach (`-version`): a file that lost commits is refused with `Corrupt`, so whoever restores an older one deletes its
+ * `-version`. Files that are removed, replaced or cut while they are open are noticed before the next commit is answered.
  *
  * @since 0.1.0
  */

@@ -71,6 +71,24 @@ describe("a definition that is started", () => {
   })
 })
 
+describe("gone", () => {
+  test("stands for the next state of a reply or none, and of nothing else", () => {
+    const init = Effect.succeed({ items: [] })
+    expect(Cart.behaviour).type.toBeCallableWith({
+      init,
+      handlers: { ...handlers, Expire: () => DgenServer.noReply(DgenServer.gone) }
+    })
+    expect(Cart.behaviour).type.toBeCallableWith({
+      init,
+      handlers: { ...handlers, Items: () => DgenServer.reply([], DgenServer.gone) }
+    })
+    expect(Cart.behaviour).type.not.toBeCallableWith({
+      init,
+      handlers: { ...handlers, Expire: () => DgenServer.stop("enough", DgenServer.gone) }
+    })
+  })
+})
+
 describe("timers", () => {
   test("have one time, and casts alone", () => {
     expect(Lone.castLaterTx).type.toBeCallableWith("Add", { by: 1 }, { every: "1 hour", missed: "skip" })

@@ -6,7 +6,7 @@ import { fork } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { DatabaseSync } from "node:sqlite"
-import { put, write } from "../support/driver.ts"
+import { bytes, put, write } from "../support/driver.ts"
 import { temporaryFolder } from "../support/temporary.ts"
 import { withBackend } from "./support.ts"
 
@@ -105,5 +105,52 @@ describe("SqliteBackend's log, once a snapshot is held no more", () => {
             assert.isBelow(logBytes(filename), HELD_BYTES + 3 * SHORT_BYTES)
           }
         }).pipe(Effect.scoped))
+    }))
+})
+
+/** What docs/OPERATING.md tells operators to run, by the same SQLite. */
+const vacuum = (filename: string, sql: string) => {
+  const db = new DatabaseSync(filename, { timeout: 1_000 })
+  db.exec(sql)
+  db.close()
+}
+
+const clearAll = (backend: Service) => write(backend, { op: "clearRange", begin: bytes("large"), end: bytes("largf") })
+
+describe("SqliteBackend's file, after most of it was deleted", () => {
+  const STEP = "PRAGMA incremental_vacuum(1000); PRAGMA wal_checkpoint(PASSIVE)"
+
+  it.live("gives room back in steps while a process has it open", () =>
+    Effect.gen(function*() {
+      const filename = path.join(folder, "vacuum.db")
+      yield* withBackend(filename, (backend) =>
+        Effect.gen(function*() {
+          yield* large(backend)
+          yield* clearAll(backend)
+          vacuum(filename, "PRAGMA wal_checkpoint(PASSIVE)")
+          assert.isAbove(fs.statSync(filename).size, 7 * MEGABYTE)
+          for (let i = 0; i < 3; i++) {
+            vacuum(filename, STEP)
+            yield* write(backend, put("a", String(i)))
+          }
+          assert.isBelow(fs.statSync(filename).size, MEGABYTE)
+        }))
+    }))
+
+  it.live("learns to, when it was made without", () =>
+    Effect.gen(function*() {
+      const filename = path.join(folder, "older.db")
+      yield* withBackend(filename, large)
+      vacuum(filename, "PRAGMA journal_mode = DELETE; PRAGMA auto_vacuum = 0; VACUUM")
+      yield* withBackend(filename, clearAll)
+      vacuum(filename, "PRAGMA journal_mode = DELETE; PRAGMA auto_vacuum = 2; VACUUM")
+      assert.isBelow(fs.statSync(filename).size, MEGABYTE)
+      yield* withBackend(filename, (backend) =>
+        Effect.gen(function*() {
+          yield* large(backend)
+          yield* clearAll(backend)
+          for (let i = 0; i < 3; i++) vacuum(filename, STEP)
+        }))
+      assert.isBelow(fs.statSync(filename).size, MEGABYTE)
     }))
 })

@@ -56,9 +56,6 @@ const READ_RETRY_MILLIS = 5
 /** For how long reads go on in files that somebody took away (8). */
 const PRESENCE_READ_MILLIS = 250
 
-/** Behind each commit there is a look in any case, which is one before the next commit too, if that comes at once (8). */
-const PRESENCE_COMMIT_MILLIS = 1
-
 /** So often all watched keys are read again while others commit, in slices: a net below the log of changes (7). */
 const READ_ALL_MILLIS = 30_000
 
@@ -210,7 +207,7 @@ export class SqliteStore {
     const wait = this.#log.wait()
     if (wait !== undefined) return this.#flushIn(wait)
     try {
-      this.#file.checkPresence(PRESENCE_COMMIT_MILLIS)
+      this.#file.checkPresence(0)
       this.#file.execute("BEGIN IMMEDIATE")
     } catch (cause) {
       return this.#locked(this.#errorOf(cause))

@@ -6,6 +6,7 @@ import { jobsCron } from "./cron.ts"
 import { jobsFailures } from "./failures.ts"
 import { jobsHostile } from "./hostile.ts"
 import { jobsLife } from "./life.ts"
+import { jobsRates } from "./rates.ts"
 import { jobsRefusals } from "./refusals.ts"
 import { jobsReports } from "./reports.ts"
 import { jobsSharing } from "./sharing.ts"
@@ -23,6 +24,7 @@ export const suite = (name: string, backend: BackendLayer) => {
     describe("subscriptions", () => jobsSubscriptions(tests))
     describe("workers", () => jobsWorkers(tests))
     describe("batches and stops", () => jobsBatches(tests))
+    describe("rates", () => jobsRates(tests))
     describe("reports", () => jobsReports(tests))
     describe("sharing", () => jobsSharing(tests))
     describe("schedules", () => jobsCron(tests))

@@ -10,6 +10,9 @@
  *                                                        jobs that wait for a place of their key; pages of pending
  *                                                        jobs go on here, so it sorts behind the queue
  *                      "held" <key>                      how many jobs of a key run
+ *                      "rate"                            when runs of the type began lately, see kept/rates.ts
+ *                      "rate" <key>                      when runs of a key did, and which slots were given
+ *                      "rate-end" <ms> <key>             when that may be cleared
  *                      "seq" <id>                        a running job's entry below: 12 bytes
  *                      "activity" <12 bytes>             running jobs by their last sign of life: versionstamp and number
  *                      "ended" <state> <ms> <id>         finished and dead jobs by the time they ended
@@ -59,6 +62,8 @@ export class JobKeys {
   readonly pieces: Uint8Array
   readonly pending: Uint8Array
   readonly parked: Uint8Array
+  readonly rate: Uint8Array
+  readonly rateEnds: Uint8Array
   readonly seqs: Uint8Array
   readonly activity: Uint8Array
   readonly ended: Uint8Array
@@ -83,6 +88,8 @@ export class JobKeys {
     this.pieces = under("piece")
     this.pending = under("pending")
     this.parked = under("pending-parked")
+    this.rate = under("rate")
+    this.rateEnds = under("rate-end")
     this.seqs = under("seq")
     this.activity = under("activity")
     this.ended = under("ended")
@@ -161,6 +168,14 @@ export class JobKeys {
 
   held(key: Tuple.Element): Uint8Array {
     return Tuple.pack(["held", key], this.prefix)
+  }
+
+  rateOf(key: Tuple.Element): Uint8Array {
+    return Tuple.pack([key], this.rate)
+  }
+
+  rateEnd(millis: number, key: Tuple.Element): Uint8Array {
+    return Tuple.pack([millis, key], this.rateEnds)
   }
 
   seq(id: Tuple.Element): Uint8Array {

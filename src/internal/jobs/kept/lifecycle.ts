@@ -209,6 +209,7 @@ export const newRow = (options: {
   trace: options.trace,
   unreadableSince: undefined,
   silentEnds: 0,
+  hasSlot: false,
   body: bodyOf(options.data)
 })
 
@@ -438,6 +439,7 @@ const askAnew = (place: Place, id: Tuple.Element, row: Row, options: Asked): Eff
     error: isPending && !isUnread ? row.error : "",
     unreadableSince: isPending && !isUnread ? row.unreadableSince : undefined,
     silentEnds: isPending ? row.silentEnds : 0,
+    hasSlot: isPending && row.hasSlot && scheduledAt === undefined,
     body: data === undefined ? row.body : bodyOf(data)
   }
   return Effect.as(changeAndUnpark(place, id, row, after), after)

@@ -67,6 +67,8 @@ export interface Row {
   readonly unreadableSince: number | undefined
   /** How many runs in a row, up to the last one, ended by the silence of their holder. */
   readonly silentEnds: number
+  /** The job waits for a slot of its key, which is its time: it was due before. */
+  readonly hasSlot: boolean
   readonly body: Body
 }
 
@@ -99,6 +101,10 @@ const EXTRAS: {
   silentEnds: {
     write: ({ silentEnds }) => silentEnds === 0 ? undefined : silentEnds,
     is: (value) => isWhole(value, 1)
+  },
+  hasSlot: {
+    write: ({ hasSlot }) => hasSlot ? true : undefined,
+    is: (value) => value === true
   }
 }
 
@@ -214,6 +220,7 @@ export const decode = (bytes: Uint8Array): Row | undefined => {
     trace: readTrace(extras.get("trace")),
     unreadableSince: extras.get("unreadableSince"),
     silentEnds: extras.get("silentEnds") ?? 0,
+    hasSlot: extras.get("hasSlot") ?? false,
     body: { dataBytes: fields[13], nextBytes: fields[14], bytes: fields[15] ?? undefined }
   }
 }

@@ -39,6 +39,7 @@ import { decodeData, type Model, optionsOf, patienceOf, type Place } from "../de
 import { type Job, makeJob } from "../kept/job.ts"
 import { change, clearOrphan, isEntryOf, prefetch, putOff, start, tryLoad } from "../kept/lifecycle.ts"
 import { countOnCommit } from "../kept/metrics.ts"
+import * as Rates from "../kept/rates.ts"
 import { readData, type Row } from "../kept/row.ts"
 import * as Settings from "../kept/settings.ts"
 import { release, timeOf } from "../operations/operations.ts"
@@ -90,6 +91,8 @@ export interface Taken {
   /** The job that was taken should run alone. */
   readonly isAlone: boolean
 }
+
+const UNLIMITED: Rates.Allowed = { jobs: Infinity, nextAt: NEVER }
 
 /** The candidates of one look, and where it stopped. */
 class Search {
@@ -179,6 +182,15 @@ const takeOne = Effect.fnUntraced(function*(search: Search, pendingKey: Uint8Arr
       return
     }
     search.isAlone = true
+  }
+  const rate = place.model.rateLimitPerKey
+  if (rate !== undefined && row.key !== undefined) {
+    const slot = yield* Rates.beginOfKey(place, rate, row.key, row)
+    if (slot !== undefined) {
+      search.isAlone = false
+      search.setAside++
+      return change(place, id, row, { ...row, scheduledAt: slot, hasSlot: true })
+    }
   }
   const { data } = yield* readData(place.state, place.keys, id, row)
   search.bytes += data.length
@@ -294,19 +306,25 @@ export const take = Effect.fnUntraced(function*(
   const { maxRunning } = model
   const free = maxRunning === Infinity ? wanted.limit : Math.min(wanted.limit, maxRunning - (yield* running(place)))
   if (free <= 0) return none
+  const { rateLimit, rateLimitPerKey } = model
+  const rate = rateLimit === undefined ? UNLIMITED : yield* Rates.allowed(place, rateLimit)
+  if (rate.jobs === 0) return { ...none, nextAt: rate.nextAt }
+  if (rateLimitPerKey !== undefined) yield* Rates.clearEnded(place, rateLimitPerKey)
   const skip = hub.spread === 0 ? 0 : yield* Random.nextIntBetween(0, hub.spread)
   const search = new Search(place, hub, wanted.isBusy === true, claimed, skip)
   if (wanted.suspect !== undefined) {
     const { id, pendingKey } = wanted.suspect
     const text = Keys.toText(pendingKey)
     if (!hub.claims.has(text)) yield* claim(search, text, pendingKey, id)
+    if (rateLimit !== undefined && search.jobs.length > 0) yield* Rates.began(place, rateLimit, search.jobs.length)
     return { ...none, jobs: search.jobs, rows: search.rows, isCut: true, isAlone: search.isAlone }
   }
-  const isFull = yield* walk(search, free, wanted.maxScheduledTime ?? state.timeMillis)
+  const isFull = yield* walk(search, Math.min(free, rate.jobs), wanted.maxScheduledTime ?? state.timeMillis)
   const isCut = isFull && search.left < LEAVE_LIMIT
   // a fixed limit does not move with the clock: what lies beyond it never becomes due
   const nextAt = wanted.maxScheduledTime === undefined ? search.nextAt : NEVER
   const { isAlone, jobs, rows, suspect } = search
+  if (rateLimit !== undefined && jobs.length > 0) yield* Rates.began(place, rateLimit, jobs.length)
   return { ...none, jobs, rows, nextAt, isCut, suspect, isAlone }
 })
 

@@ -108,7 +108,7 @@ export class Worker<E> implements Taker {
 
   /** Handlers run with the loggers, the tracer and the clock of `services`. */
   constructor(hub: Hub, model: Model, run: Run<E>, capacity: Capacity, services: Context.Context<never>) {
-    const { maxAttempts, maxRunning, maxRunningPerKey } = model
+    const { maxAttempts, maxRunning, maxRunningPerKey, rateLimit, rateLimitPerKey } = model
     this.#hub = hub
     this.#model = model
     this.#run = run
@@ -118,7 +118,8 @@ export class Worker<E> implements Taker {
     this.#clock = Context.get(services, Clock.Clock)
     this.#solitude = solitudeOf(hub)
     // a job that waits here takes a place from another process, and an attempt from itself should this process die
-    const isLimited = maxRunning !== Infinity || maxRunningPerKey !== Infinity || capacity.isBatched
+    const isLimited = maxRunning !== Infinity || maxRunningPerKey !== Infinity || rateLimit !== undefined ||
+      rateLimitPerKey !== undefined || capacity.isBatched
     this.#ahead = new Ahead(isLimited ? 0 : maxAttempts === Infinity ? Infinity : capacity.jobs())
     this.#depth = new Depth(hub, model)
     this.#leases = new Leases(hub, model, {

@@ -13,6 +13,7 @@ import type * as Model from "./model.ts"
 import type {
   ActionRequest,
   At,
+  Gone,
   Halt,
   Lock,
   LockRefused,
@@ -169,8 +170,8 @@ export type LaterArgs<P, When> = IsNone<P> extends true ? [when: When] | [payloa
 
 /** What ends the handling of a message. */
 export type SettledOf<Message, State, Name extends string> = Message extends Call<any, any, any, any>
-  ? Reply<SuccessOf<Message>, State, Name> | NoReply<State, Name> | Stop<State, Name>
-  : NoReply<State, Name> | Stop<State, Name> | ReplyRefused
+  ? Reply<SuccessOf<Message>, State | Gone, Name> | NoReply<State | Gone, Name> | Stop<State, Name>
+  : NoReply<State | Gone, Name> | Stop<State, Name> | ReplyRefused
 
 /** What a handler of a message may return. */
 export type OutcomeOf<Message, State, Name extends string> =

@@ -178,3 +178,62 @@ export const halt: Halt = { [HaltTypeId]: HaltTypeId }
 
 /** Whether an action answered `halt`. */
 export const isHalt = (value: unknown): value is Halt => value === halt
+
+const GoneTypeId = "~effect-dgen/DgenServer/Gone"
+
+/**
+ * What stands in place of the next state to end the server.
+ *
+ * @since 0.2.0
+ * @category models
+ */
+export interface Gone {
+  readonly [GoneTypeId]: typeof GoneTypeId
+}
+
+/**
+ * What an outcome has in place of the next state to end the server: its state and its timers are deleted with this commit,
+ * and its call is answered. What waits in its queue stays; the next message begins a new life with `init`, where the
+ * server is hosted. The handle of a server that was started ends with `ServerKilled`.
+ *
+ * **Example** (An order that is done)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Layer, Schema } from "effect"
+ * import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
+ *
+ * class Order extends DgenServer.Service<Order>()("Order", {
+ *   state: Schema.Struct({ items: Schema.Array(Schema.String) }),
+ *   hosted: true,
+ *   messages: {
+ *     Add: DgenServer.cast({ payload: { item: Schema.String } }),
+ *     Send: DgenServer.call({ success: Schema.Array(Schema.String) })
+ *   }
+ * }) {}
+ *
+ * const OrderHost = Order.hostLayer(Order.behaviour({
+ *   init: Effect.succeed({ items: [] }),
+ *   handlers: {
+ *     Add: ({ item }, state) => DgenServer.noReply({ items: [...state.items, item] }),
+ *     Send: (_, state) => DgenServer.reply(state.items, DgenServer.gone)
+ *   }
+ * }))
+ *
+ * const program = Effect.gen(function*() {
+ *   const order = yield* Order.client({ tuid: ["order", 7] })
+ *   yield* order.cast("Add", { item: "ink" })
+ *   return [yield* order.call("Send"), yield* order.state, yield* Tenant.transact(Order.list())]
+ * })
+ *
+ * const TestStore = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+ * await Effect.runPromise(program.pipe(Effect.provide(OrderHost.pipe(Layer.provideMerge(TestStore)))))
+ * // => [["ink"], undefined, []]
+ * ```
+ *
+ * @since 0.2.0
+ * @category outcomes
+ */
+export const gone: Gone = { [GoneTypeId]: GoneTypeId }
+
+/** Whether a next state is none: the server ends. */
+export const isGone = (value: unknown): value is Gone => value === gone

@@ -33,8 +33,10 @@ import type {
   Outcome,
   Settled
 } from "../definition/model.ts"
+import { isGone } from "../definition/outcome.ts"
 import { identityOf } from "../kept/layout.ts"
 import * as Answers from "../sending/answerCodec.ts"
+import { guarded } from "./frozen.ts"
 import { record } from "./metrics.ts"
 import type { HeldLogs, PureRunner } from "./purity.ts"
 import type { Server } from "./server.ts"
@@ -79,6 +81,8 @@ export interface Handled {
   readonly stopped: boolean
   /** Whether the message asks for the lock. */
   readonly locks: boolean
+  /** Whether the server ends with it; then `state` is the last one before. */
+  readonly isGone?: boolean
   /** What the outcome is called in metrics. */
   readonly outcome: "reply" | "noReply" | "error" | "stop" | "lock"
   /** The span of its handler's run, where there is a tracer: what it asks for belongs under it. */
@@ -201,9 +205,10 @@ export const settle = (
   callback: Effect.Effect<Outcome, unknown, Transaction>
 ): Effect.Effect<Handled, Crash> => {
   const { message } = input
+  const pure = guarded(server, `the handler of "${message.tag}"`, state, callback)
   const takeBack = runner.mark()
   let span: Tracer.AnySpan | undefined
-  const run = observed(server, input, runner.run(message.tag, callback), (own) => {
+  const run = observed(server, input, runner.run(message.tag, pure), (own) => {
     span = own
   })
   return Effect.matchCauseEffect(run, {
@@ -218,7 +223,7 @@ export const settle = (
     onSuccess: (outcome) => {
       const problem = problemOf(server, message, outcome)
       // what is returned can be something else each time that it is looked at
-      const handled = problem === undefined ? reading(() => handledOf(outcome), undefined) : undefined
+      const handled = problem === undefined ? reading(() => handledOf(outcome, state), undefined) : undefined
       if (handled !== undefined) return Effect.succeed(span === undefined ? handled : { ...handled, span })
       const defect = new TypeError(problem ?? `the handler of "${message.tag}" returned what cannot be read`)
       return Effect.fail(new Crash([message.tag], Cause.die(defect), logs, index))
@@ -262,8 +267,13 @@ export const nothing = (state: unknown): Handled => ({
   outcome: "error"
 })
 
-/** What an outcome comes to. */
-export const handledOf = (outcome: Outcome): Handled => {
+/** What an outcome comes to; `state` is the one that the message was handled on. */
+export const handledOf = (outcome: Outcome, state: unknown): Handled => {
+  const handled = settledOf(outcome)
+  return isGone(outcome.state) ? { ...handled, state, isGone: true } : handled
+}
+
+const settledOf = (outcome: Outcome): Handled => {
   switch (outcome._tag) {
     case "Reply":
       return {
@@ -292,6 +302,7 @@ const problemOf = (server: Server, message: Message, outcome: Outcome): string |
   const name = `the handler of "${message.tag}" in ${server.definition.name}`
   return looking(name, () => {
     if ((outcome as Outcome | undefined)?._tag !== "Lock") return problemOfSettled(server, message, name, outcome)
+    if (isGone(outcome.state)) return `${name} must lock with a state: a server that is gone has no lock`
     return message.locks ? undefined : `${name} must not lock: "${message.tag}" has no locks: true`
   })
 }
@@ -327,6 +338,9 @@ const problemOfSettled = (
   const tag = (outcome as Settled | undefined)?._tag
   if (tag !== "Reply" && tag !== "NoReply" && tag !== "Stop") return `${name} must return an outcome of DgenServer`
   if (tag === "Reply" && message.kind !== "call") return `${name} must not reply: "${message.tag}" is no call`
+  if (tag === "Stop" && isGone((outcome as Settled).state)) {
+    return `${name} must stop with a state: a server that is gone has nothing to stop`
+  }
   const actions: unknown = (outcome as Settled).actions
   if (!Array.isArray(actions)) return `${name} must return its actions as an array, not ${show(actions)}`
   for (const action of actions) {

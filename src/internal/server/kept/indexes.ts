@@ -21,6 +21,7 @@ import * as Counters from "../../data/counters.ts"
 import * as Keys from "../../data/keys.ts"
 import { LocalHostsOf } from "../../tenant/hosts.ts"
 import { libraryPrefix } from "../../tenant/layout.ts"
+import { isTime } from "../../tenant/limits.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { signalKey } from "../../transactions/watching.ts"
 import { HOSTED_NAME_LIMIT_BYTES } from "../definition/definition.ts"
@@ -130,11 +131,34 @@ export const takeWork = (state: TransactionState, place: Place): Effect.Effect<b
 }
 
 /** Writes down when to look at a hosted server, and rings: who waits for a later time must hear of it. */
-export const wakeAt = (state: TransactionState, place: Place, millis: number): void => {
+const wakeAt = (state: TransactionState, place: Place, millis: number): void => {
   const bell = place.indexes.bell(place.bell)
   state.set(place.indexes.wake(millis, place.tuid), state.operationId)
   state.add(bell, Counters.PLUS_ONE)
   signalKey(state.target, state, bell)
+}
+
+/** When the index wakes the server, as the server knows it. */
+export const readWake = (bytes: Uint8Array | undefined): number | undefined => {
+  if (bytes?.length !== 8) return undefined
+  const millis = new DataView(bytes.buffer, bytes.byteOffset).getFloat64(0)
+  return isTime(millis) ? millis : undefined
+}
+
+/** Moves the wake-up of a hosted server from one time to another, or takes it away. */
+export const moveWake = (
+  state: TransactionState,
+  keys: { readonly place: Place; readonly wake: Uint8Array },
+  from: number | undefined,
+  to: number | undefined
+): void => {
+  const { place } = keys
+  if (from !== undefined) state.clear(place.indexes.wake(from, place.tuid))
+  if (to === undefined) return state.clear(keys.wake)
+  wakeAt(state, place, to)
+  const bytes = new Uint8Array(8)
+  new DataView(bytes.buffer).setFloat64(0, to)
+  state.set(keys.wake, bytes)
 }
 
 /** The tuid that a key of an index ends with, behind what stands before it. */

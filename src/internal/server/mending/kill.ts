@@ -45,7 +45,8 @@ const removal = (server: Located): Effect.Effect<ReadonlyArray<Uint8Array>, neve
   Effect.flatMap(Transaction, (state) => {
     const { keys } = server
     const waiting = Tuple.range([], keys.waiting)
-    return Effect.map(state.getRange(waiting.begin, waiting.end), (rows) => {
+    const wake = server.definition.hosted ? keys.forgetWake(state) : Effect.void
+    return Effect.map(Effect.andThen(wake, state.getRange(waiting.begin, waiting.end)), (rows) => {
       const told = rows.slice(0, PASS_LIMIT)
       const end = Tuple.strinc(keys.prefix)
       if (told.length === rows.length) state.clearRange(keys.prefix, end)
@@ -75,7 +76,8 @@ const tell = (state: TransactionState, { keys }: Located, key: Uint8Array): void
   if (caller !== undefined) sendAnswer(state, caller, Answers.killed)
 }
 
-const callerOf = (key: Uint8Array, offset: number) => {
+/** The caller that the key of a waiting call names. */
+export const callerOf = (key: Uint8Array, offset: number) => {
   try {
     const [, instance, id] = Tuple.unpack(key, offset)
     return instance instanceof Uint8Array && typeof id === "number" ? { instance, id } : undefined

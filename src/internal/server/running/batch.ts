@@ -28,15 +28,15 @@ import { atRest, measured, type Measures } from "../handling/gauges.ts"
 import { answerOf, Crash, handle, type Handled, type Incoming, type Unread } from "../handling/handlers.ts"
 import { record } from "../handling/metrics.ts"
 import { type Held, type HeldLogs, holdLogs, PureRunner } from "../handling/purity.ts"
-import { isEnded, loadState, newborn, save, type Server, stop, Unreadable } from "../handling/server.ts"
+import { gone, isEnded, loadState, newborn, save, type Server, stop, Unreadable } from "../handling/server.ts"
 import type { Head, Lock } from "../kept/head.ts"
-import { giveWork, IndexKeys, Place, takeWork } from "../kept/indexes.ts"
+import { giveWork, IndexKeys, Place, readWake, takeWork } from "../kept/indexes.ts"
 import { headOf, writeHead } from "../kept/state.ts"
+import { end } from "../mending/ending.ts"
 import { BROKEN, type Died, requeue } from "../mending/requeue.ts"
-import { answerCaller } from "../sending/answering.ts"
+import { answerCaller, leaveOpen } from "../sending/answering.ts"
 import { runsFor } from "../sending/messages.ts"
 import { counts, fire } from "../timers/firing.ts"
-import { readWake } from "../timers/setting.ts"
 import { acquire, type Acquired } from "./locked.ts"
 import { buryMisdirected, graceLeft, isMisdirected, type Met, pauseOf, read } from "./unreadable.ts"
 
@@ -290,20 +290,22 @@ const runItems = Effect.fnUntraced(function*(
     current = handled.state
     actions.push({ id: input.id, span: handled.span, requests: handled.actions })
     outcomes.push(handled.outcome)
-    if (handled.stopped || handled.locks) {
+    if (handled.stopped || handled.locks || handled.isGone) {
       last = { handled, item, input }
       break
     }
   }
   Queue.take(state, server.keys, items.slice(0, taken))
   const lock = last?.handled.locks ? acquire(server, state, last.input, last.item) : undefined
-  const saved = yield* Effect.mapError(
-    save(server, state, loaded, current, lock && { lock }, lock !== undefined || isLeftOpen),
-    (error) => {
-      const tags = items.slice(0, taken).flatMap((_, index) => tagsOf(envelopeOf(index)))
-      return new Crash(tags, Cause.die(error), logs, taken === 1 ? 0 : undefined)
-    }
-  )
+  const saved = last?.handled.isGone === true
+    ? yield* end(server, state, loaded.head, current)
+    : yield* Effect.mapError(
+      save(server, state, loaded, current, lock && { lock }, lock !== undefined || isLeftOpen),
+      (error) => {
+        const tags = items.slice(0, taken).flatMap((_, index) => tagsOf(envelopeOf(index)))
+        return new Crash(tags, Cause.die(error), logs, taken === 1 ? 0 : undefined)
+      }
+    )
   const rests = lock === undefined && taken === seen &&
     (yield* rest(server, state, pace, items[taken - 1]))
   state.onCommit.push(() => {
@@ -311,6 +313,7 @@ const runItems = Effect.fnUntraced(function*(
   })
   // before the answers: who has one finds the lines written, and the handle stopped
   state.onCommit.unshift(() => logs.release())
+  if (last?.handled.isGone === true && !server.isHosted) state.onCommit.unshift(() => gone(server))
   if (last?.handled.stopped) state.onCommit.unshift(() => stop(server, show(last.handled.stop)))
   return {
     _tag: "Done",
@@ -357,8 +360,8 @@ const rest = (
 ): Effect.Effect<boolean> => {
   if (!server.isHosted || !pace.mayRest) return Effect.succeed(false)
   const { keys } = server
-  const { begin, end } = Tuple.range([], keys.items)
-  state.addReadConflict({ begin: last === undefined ? begin : Keys.next(last.keys.at(-1)!), end })
+  const all = Tuple.range([], keys.items)
+  state.addReadConflict({ begin: last === undefined ? all.begin : Keys.next(last.keys.at(-1)!), end: all.end })
   // a timer whose wake-up has come has to be sent first; one that is set meanwhile makes this transaction conflict
   const isDue = Effect.map(state.get(keys.wake), (bytes) => (readWake(bytes) ?? Infinity) <= state.timeMillis)
   return Effect.flatMap(
@@ -413,6 +416,10 @@ const runItem = Effect.fnUntraced(function*(
   const input = message.success
   const handled = yield* handle(server, runner, logs, input, current, index)
   const answer = answerOf(input.message, handled)
-  if (answer !== undefined && input.caller !== undefined) yield* answerCaller(server.keys, state, input.caller, answer)
+  if (input.caller !== undefined && !handled.locks) {
+    yield* answer === undefined
+      ? leaveOpen(state, server.keys, input.caller)
+      : answerCaller(server.keys, state, input.caller, answer)
+  }
   return { handled, input }
 })

@@ -20,13 +20,14 @@ import * as Effect from "effect/Effect"
 import type { BackendError } from "../../../BackendError.ts"
 import type { StateError } from "../../../StateCodec.ts"
 import { Transaction } from "../../../Transaction.ts"
-import { show } from "../../data/show.ts"
+import { isA, show } from "../../data/show.ts"
 import { messageOfThrown, textOfCause } from "../../data/thrown.ts"
 import * as Envelopes from "../../queue/envelope.ts"
 import * as Queue from "../../queue/queue.ts"
 import { logError } from "../../transactions/logging.ts"
 import { transact } from "../../transactions/loop.ts"
 import type { TransactionState } from "../../transactions/state.ts"
+import { ImpureTransaction } from "../../transactions/strictMode.ts"
 import { HandlerCrashed, Locked, LockFenced, ServerKilled, ServerStopped } from "../definition/errors.ts"
 import { runActions } from "../handling/actions.ts"
 import { answerOf, Crash, handle, type Handled, type Incoming } from "../handling/handlers.ts"
@@ -45,6 +46,7 @@ import {
   Unreadable
 } from "../handling/server.ts"
 import { identityOf } from "../kept/layout.ts"
+import { end } from "../mending/ending.ts"
 import { afterDeath, buryDirect, isOfMessage } from "../mending/failures.ts"
 import * as Answers from "../sending/answerCodec.ts"
 import { inlineAnswer, markWaiting, openInline } from "../sending/answering.ts"
@@ -102,20 +104,23 @@ const body = Effect.fnUntraced(function*(
   openInline(state, direct.caller)
   const input: Incoming = { ...direct, id: Buffer.from(state.operationId.subarray(0, 20)).toString("hex") }
   const handled = yield* handle(server, runner, logs, input, loaded.state, undefined)
-  if (handled.locks && isLocked) return yield* new Locked({ ...identityOf(server), tag })
+  if ((handled.locks || handled.isGone) && isLocked) return yield* new Locked({ ...identityOf(server), tag })
   const kept = handled.locks && inline ? { message: yield* envelopeOf(direct, state), attempts: 0 } : undefined
   const lock = handled.locks ? acquire(server, state, input, kept) : undefined
   const answer = answerOf(input.message, handled) ?? inlineAnswer(state)
   const isWaiting = answer === undefined && input.caller !== undefined
   const isNeeded = lock !== undefined || isWaiting
-  const saved = yield* Effect.mapError(save(server, state, loaded, handled.state, lock && { lock }, isNeeded), wrong)
+  const saved = handled.isGone === true
+    ? yield* end(server, state, loaded.head, handled.state)
+    : yield* Effect.mapError(save(server, state, loaded, handled.state, lock && { lock }, isNeeded), wrong)
   state.onCommit.push(() => {
     logs.release()
     record(server, server.metrics.outcome(handled.outcome), 1)
   })
   // before the answer: who has it finds the handle stopped
   if (handled.stopped) state.onCommit.push(() => stop(server, show(handled.stop)))
-  if (isWaiting) markWaiting(state, server.keys, input.caller)
+  if (handled.isGone === true && !server.isHosted) state.onCommit.push(() => gone(server))
+  if (isWaiting && handled.isGone !== true) markWaiting(state, server.keys, input.caller, lock === undefined)
   return {
     handled: { ...handled, state: saved.state },
     progress: isWaiting ? { _tag: "Waits" } : { _tag: "Handled", answer },
@@ -216,7 +221,7 @@ const crashOf = (direct: Direct, held: Held) => (error: BackendError | Crash | U
     ? new Crash([direct.message.tag], Cause.die(error), held.logs, undefined)
     : error
 
-/** A transaction whose failure, or death, is its message's crash where the message did that. */
+/** A transaction whose failure, or death, is its message's crash where the message did that; strict mode tells its caller. */
 const orCrash = <A>(
   run: Effect.Effect<A, BackendError | Crash | Unreadable | ServerKilled | Locked>,
   direct: Direct,
@@ -224,7 +229,10 @@ const orCrash = <A>(
 ) =>
   Effect.catchDefect(
     Effect.mapError(run, crashOf(direct, held)),
-    (defect) => Effect.fail(new Crash([direct.message.tag], Cause.die(defect), held.logs, undefined))
+    (defect) =>
+      isA(defect, ImpureTransaction)
+        ? Effect.die(defect)
+        : Effect.fail(new Crash([direct.message.tag], Cause.die(defect), held.logs, undefined))
   )
 
 /** What a call conflicted with may have been the end of the server: then there is no queue to go to. */

@@ -9,6 +9,7 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import type { KeyValue } from "../../../Backend.ts"
 import * as Tuple from "../../../Tuple.ts"
 import type { Caller } from "../../queue/envelope.ts"
 import { CallsOf, writeAnswer } from "../../tenant/calls.ts"
@@ -18,8 +19,12 @@ import type { TransactionState } from "../../transactions/state.ts"
 import { signalKey } from "../../transactions/watching.ts"
 import type { ServerKeys } from "../kept/layout.ts"
 
-/** What says that a call waits; its keys are never used again. */
+/** What says that a call waits: for its turn, or, handled and left open, for somebody who answers it. */
 const WAITS = Uint8Array.of(1)
+const IS_OPEN = Uint8Array.of(2)
+
+/** Calls that were left open, of one server that ends: more do not fit the transaction that ends it. */
+const OPEN_LIMIT = 20_000
 
 interface OpenCall {
   readonly caller: Caller
@@ -33,9 +38,24 @@ const openCallOf = (state: TransactionState): OpenCall | undefined => state.kept
 const isCaller = (a: Caller, b: Caller): boolean => a.id === b.id && Tuple.equalsBytes(a.instance, b.instance)
 
 /** Says that a call waits for its answer. */
-export const markWaiting = (state: TransactionState, keys: ServerKeys, caller: Caller): void => {
+export const markWaiting = (state: TransactionState, keys: ServerKeys, caller: Caller, isOpen = false): void => {
   Context.get(state.target.services, PresenceOf)?.mark(state)
-  state.set(keys.waitingKey(caller.millis, caller.instance, caller.id), WAITS)
+  state.set(keys.waitingKey(caller.millis, caller.instance, caller.id), isOpen ? IS_OPEN : WAITS)
+}
+
+/** Says that a call was handled and left open, if it still waits. */
+export const leaveOpen = (state: TransactionState, keys: ServerKeys, caller: Caller): Effect.Effect<void> => {
+  const key = keys.waitingKey(caller.millis, caller.instance, caller.id)
+  return Effect.map(state.get(key), (waiting) => waiting === undefined ? undefined : state.set(key, IS_OPEN))
+}
+
+/** The rows of the calls that were left open. */
+export const openCalls = (state: TransactionState, keys: ServerKeys): Effect.Effect<ReadonlyArray<KeyValue>> => {
+  const { begin, end } = Tuple.range([], keys.waiting)
+  return Effect.map(
+    state.getRange(begin, end, { limit: OPEN_LIMIT }),
+    (rows) => rows.filter(({ value }) => value[0] === IS_OPEN[0])
+  )
 }
 
 /** Says that a call is handled in this very transaction (2). */

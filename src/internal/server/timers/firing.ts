@@ -17,10 +17,10 @@ import { isBeyondReach, latestTick, type Ticks } from "../../schedules/ticks.ts"
 import { logWarning } from "../../transactions/logging.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import type { Server } from "../handling/server.ts"
+import { moveWake, readWake } from "../kept/indexes.ts"
 import type { ServerKeys } from "../kept/layout.ts"
 import { ticksOf } from "./options.ts"
 import * as Rows from "./rows.ts"
-import { moveWake, readWake } from "./setting.ts"
 
 /** Timers that one transaction sends, and the bytes of their messages: what a batch has room for beside a state. */
 const SENT_LIMIT = 500

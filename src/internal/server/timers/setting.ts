@@ -12,12 +12,11 @@ import * as Tuple from "../../../Tuple.ts"
 import * as Counters from "../../data/counters.ts"
 import * as Keys from "../../data/keys.ts"
 import * as Queue from "../../queue/queue.ts"
-import { isTime } from "../../tenant/limits.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { signalKey } from "../../transactions/watching.ts"
 import { TooManyTimers } from "../definition/errors.ts"
 import type { Definition } from "../definition/model.ts"
-import { wakeAt } from "../kept/indexes.ts"
+import { moveWake, readWake } from "../kept/indexes.ts"
 import { identityOf, type ServerKeys } from "../kept/layout.ts"
 import type { Timing } from "./options.ts"
 import * as Rows from "./rows.ts"
@@ -77,29 +76,6 @@ export const announce = (
     const known = readWake(bytes)
     if (known === undefined || due < known) moveWake(state, keys, known, due)
   })
-}
-
-/** When the index wakes the server, as the server knows it. */
-export const readWake = (bytes: Uint8Array | undefined): number | undefined => {
-  if (bytes?.length !== 8) return undefined
-  const millis = new DataView(bytes.buffer, bytes.byteOffset).getFloat64(0)
-  return isTime(millis) ? millis : undefined
-}
-
-/** Moves the wake-up of a hosted server from one time to another, or takes it away. */
-export const moveWake = (
-  state: TransactionState,
-  keys: ServerKeys,
-  from: number | undefined,
-  to: number | undefined
-): void => {
-  const { place } = keys
-  if (from !== undefined) state.clear(place.indexes.wake(from, place.tuid))
-  if (to === undefined) return state.clear(keys.wake)
-  wakeAt(state, place, to)
-  const bytes = new Uint8Array(8)
-  new DataView(bytes.buffer).setFloat64(0, to)
-  state.set(keys.wake, bytes)
 }
 
 /** Cancels the timer of an id. Succeeds with whether that prevented a message. */

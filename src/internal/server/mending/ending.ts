@@ -1,0 +1,55 @@
+/**
+ * The end of a server by its own will (`DgenServer.gone`): state, timers and its place in the list go with the commit that
+ * ends it; name, queue, counters, dead letters and the calls that wait in the queue stay, for the life that the next
+ * message begins.
+ *
+ * 1. Messages that are kept beside the queue go back into it.
+ * 2. A call that was handled and left open has nobody any more who could answer it: it is told that the server is gone.
+ */
+import * as Effect from "effect/Effect"
+import type { Transaction } from "../../../Transaction.ts"
+import * as Tuple from "../../../Tuple.ts"
+import type { TransactionState } from "../../transactions/state.ts"
+import { signalKey } from "../../transactions/watching.ts"
+import type { Saved, Server } from "../handling/server.ts"
+import type { Head } from "../kept/head.ts"
+import { isListed } from "../kept/indexes.ts"
+import * as Answers from "../sending/answerCodec.ts"
+import { openCalls, sendAnswer } from "../sending/answering.ts"
+import { callerOf } from "./kill.ts"
+import { requeue } from "./requeue.ts"
+
+/** Ends the life of a server with this commit. `state` is what its actions get: the last one before the end. */
+export const end = Effect.fnUntraced(function*(
+  server: Server,
+  transaction: TransactionState,
+  head: Head,
+  state: unknown
+): Effect.fn.Return<Saved, never, Transaction> {
+  const { keys } = server
+  for (const { attempts, token } of head.fenced) {
+    yield* requeue(transaction, keys, token, { attempts, threshold: Infinity, cause: "" })
+  }
+  for (const row of yield* openCalls(transaction, keys)) {
+    transaction.clear(row.key)
+    const caller = callerOf(row.key, keys.waiting.length)
+    if (caller !== undefined) sendAnswer(transaction, caller, Answers.killed)
+  }
+  transaction.clear(keys.head)
+  transaction.clearRange(keys.state, Tuple.strinc(keys.state))
+  yield* endTimers(server, transaction)
+  if (isListed(server.definition.name)) transaction.clear(keys.place.listed)
+  for (const key of [keys.head, keys.push]) signalKey(server.tenant, transaction, key)
+  transaction.onAccepted.push(() => {
+    server.cache = undefined
+  })
+  return { version: "", state, stored: undefined }
+})
+
+/** Takes all timers of a server away, and its wake-up. */
+const endTimers = (server: Server, transaction: TransactionState): Effect.Effect<void> => {
+  const { keys } = server
+  for (const prefix of [keys.timers, keys.timerIds]) transaction.clearRange(prefix, Tuple.strinc(prefix))
+  transaction.clear(keys.timerCount)
+  return server.definition.hosted ? keys.forgetWake(transaction) : Effect.void
+}
