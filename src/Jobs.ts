@@ -269,7 +269,8 @@ export interface JobType<in out A> {
   readonly counts: Effect.Effect<Listing.Counts, InvalidOption, Transaction>
 
   /**
-   * A page of jobs: pending ones in the order they are taken (those that wait for a place of their key come last),
+   * A page of jobs: pending ones that were due at once in the order they are taken, then those that are due at a time
+   * in theirs (those that wait for a place of their key come last),
    * finished and dead ones by the time they ended, others by id.
    */
   list(options?: Listing.ListOptions): Effect.Effect<Listing.Page<A>, InvalidOption, Transaction>

@@ -61,6 +61,8 @@ export interface Row {
   /** Grows with each change of state or data. */
   readonly revision: number
   readonly error: string
+  /** Where a job that was due at once stands among the others; `undefined` for one that is due at a time. */
+  readonly order: number | undefined
   /** The span that the job was added in. */
   readonly trace: Trace | undefined
   /** When somebody first met data that he could not read; `undefined` once it was read, or is other data. */
@@ -90,6 +92,10 @@ const EXTRAS: {
     readonly is: (value: unknown) => boolean
   }
 } = {
+  order: {
+    write: ({ order }) => order,
+    is: (value) => isWhole(value, 0)
+  },
   trace: {
     write: ({ trace }) => trace === undefined ? undefined : plainTrace(trace),
     is: (value) => readTrace(value) !== undefined
@@ -217,6 +223,7 @@ export const decode = (bytes: Uint8Array): Row | undefined => {
     endedAt: fields[10],
     revision: fields[11],
     error: fields[12],
+    order: extras.get("order"),
     trace: readTrace(extras.get("trace")),
     unreadableSince: extras.get("unreadableSince"),
     silentEnds: extras.get("silentEnds") ?? 0,

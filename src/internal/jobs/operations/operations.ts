@@ -95,6 +95,7 @@ const scheduleOf = Effect.fnUntraced(function*(model: Model, options: AddOptions
   if (options.delay === undefined) return at
   if (at !== undefined) return yield* invalid(model, "delay", "cannot be used together with scheduledAt")
   const millis = millisOf(options.delay)
+  if (millis === 0) return undefined
   return millis === undefined || now + millis > TIME_LIMIT_MILLIS
     ? yield* invalid(model, "delay", "must be a duration that ends at some time")
     : Math.round(now + millis)
@@ -138,7 +139,9 @@ export const addTo = Effect.fnUntraced(function*(
   const row = yield* Lifecycle.load(place, id)
   if (row === undefined) {
     const trace = traceOf(yield* Effect.context<never>())
-    const added = Lifecycle.newRow({ data: bytes, priority, scheduledAt: scheduledAt ?? now, key, addedAt: now, trace })
+    const order = scheduledAt === undefined ? yield* Lifecycle.orderNow(place) : undefined
+    const at = { scheduledAt: scheduledAt ?? now, addedAt: now, order }
+    const added = Lifecycle.newRow({ data: bytes, priority, key, trace, ...at })
     Lifecycle.change(place, id, undefined, added)
     return "added"
   }

@@ -17,7 +17,7 @@ import * as Tracer from "effect/Tracer"
 import type { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
 import { checkerOf, codecOf } from "../../data/codec.ts"
-import { show } from "../../data/show.ts"
+import { reading, show } from "../../data/show.ts"
 import { messageOfThrown } from "../../data/thrown.ts"
 import type { Trace } from "../../data/trace.ts"
 import type { Caller, Envelope } from "../../queue/envelope.ts"
@@ -222,9 +222,11 @@ export const settle = (
     },
     onSuccess: (outcome) => {
       const problem = problemOf(server, message, outcome)
-      return problem === undefined
-        ? Effect.succeed(span === undefined ? handledOf(outcome, state) : { ...handledOf(outcome, state), span })
-        : Effect.fail(new Crash([message.tag], Cause.die(new TypeError(problem)), logs, index))
+      // what is returned can be something else each time that it is looked at
+      const handled = problem === undefined ? reading(() => handledOf(outcome, state), undefined) : undefined
+      if (handled !== undefined) return Effect.succeed(span === undefined ? handled : { ...handled, span })
+      const defect = new TypeError(problem ?? `the handler of "${message.tag}" returned what cannot be read`)
+      return Effect.fail(new Crash([message.tag], Cause.die(defect), logs, index))
     }
   })
 }
