@@ -400,6 +400,25 @@ export const removeDamaged = Effect.fnUntraced(function*(place: Place, id: Tuple
   return true
 })
 
+/** A pending job has another priority or key, and its place in the queue follows. */
+export const moveTo = (
+  place: Place,
+  id: Tuple.Element,
+  row: Row,
+  to: Pick<Row, "priority" | "key">
+): Effect.Effect<void> => {
+  const isSameKey = to.key === row.key
+  const after: Row = {
+    ...row,
+    ...next(row),
+    ...to,
+    isParked: row.isParked && isSameKey,
+    hasSlot: row.hasSlot && isSameKey
+  }
+  // a parked job of the old key has no more chance than before: this one held no place
+  return Effect.sync(() => change(place, id, row, after))
+}
+
 interface Asked {
   readonly scheduledAt: number | undefined
   readonly data: Uint8Array | undefined

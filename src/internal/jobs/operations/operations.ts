@@ -200,6 +200,27 @@ const resubmitIn = Effect.fnUntraced(function*(
   return (yield* Lifecycle.askAgain(place, id, row, { scheduledAt, data })).state
 })
 
+/** A waiting job has another priority, another key, or both; succeeds with whether it was waiting. */
+export const move = (
+  model: Model,
+  id: Tuple.Element,
+  input: Pick<AddOptions, "priority" | "key">
+): Effect.Effect<boolean, BadInput | JobNotFound, Transaction> =>
+  within(model, (place) =>
+    Effect.gen(function*() {
+      const options = yield* optionsOf(model, input)
+      const row = yield* found(place, id)
+      const { key, priority } = yield* checkAdd(model, {
+        priority: options.priority ?? row.priority,
+        key: "key" in options ? options.key : row.key
+      })
+      if (row.state !== "pending") return false
+      const isSame = priority === row.priority &&
+        (key === row.key || (key !== undefined && row.key !== undefined && sameElement(key, row.key)))
+      if (!isSame) yield* Lifecycle.moveTo(place, id, row, { priority, key })
+      return true
+    }))
+
 /** A dead job is pending again, its attempts back to 0. */
 export const requeueDead = (
   model: Model,
