@@ -41,6 +41,7 @@ import type { Job } from "./internal/jobs/kept/job.ts"
 import type * as Reports from "./internal/jobs/kept/reports.ts"
 import * as Settings from "./internal/jobs/kept/settings.ts"
 import * as Listing from "./internal/jobs/operations/listing.ts"
+import * as Many from "./internal/jobs/operations/many.ts"
 import * as Operations from "./internal/jobs/operations/operations.ts"
 import * as Control from "./internal/jobs/schedules/control.ts"
 import * as Cron from "./internal/jobs/schedules/cron.ts"
@@ -76,6 +77,7 @@ export {
   type Page,
   PAGE_LIMIT
 } from "./internal/jobs/operations/listing.ts"
+export type { ManyOptions } from "./internal/jobs/operations/many.ts"
 export type { Added, AddOptions } from "./internal/jobs/operations/operations.ts"
 export type { Scheduled } from "./internal/jobs/schedules/control.ts"
 export type { CronOptions } from "./internal/jobs/schedules/plan.ts"
@@ -118,6 +120,17 @@ export type JobState = State
 export type HolderError = Halt | InvalidOption | InvalidData | JobTooLarge
 
 /**
+ * So many runs in a window of time: 1 to 1,000 in 1 ms to a year.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface RateLimit {
+  readonly limit: number
+  readonly window: Duration.Input
+}
+
+/**
  * How the jobs of a type are kept and run.
  *
  * @since 0.1.0
@@ -149,6 +162,19 @@ export interface Options<S extends Schema.Codec<any, any, never, never>> {
   readonly maxRunning?: number | undefined
   /** So many jobs that were added with one `key` run together, in all processes: `Infinity` if absent. */
   readonly maxRunningPerKey?: number | undefined
+  /**
+   * A due job counts as one priority higher each time it has waited for so long, so that low priorities get their turn
+   * while there are always higher ones: at least 1 ms; never, if absent. Processes with another one order the same jobs
+   * their way.
+   */
+  readonly aging?: Duration.Input | undefined
+  /** So many runs of this type begin in any window of that length, in all processes: no limit if absent. */
+  readonly rateLimit?: RateLimit | undefined
+  /**
+   * The same for the jobs that were added with one `key`. A job that has to wait for its key is due again when its turn
+   * comes, after those of the key that were due before it.
+   */
+  readonly rateLimitPerKey?: RateLimit | undefined
 }
 
 /**
@@ -189,6 +215,15 @@ export interface JobType<in out A> {
     id: Tuple.Element,
     options?: { readonly scheduledAt?: DateTime.DateTime.Input | undefined; readonly data?: A | undefined }
   ): Effect.Effect<JobState, JobNotFound | InvalidData | InvalidId | InvalidOption | JobTooLarge, Transaction>
+
+  /**
+   * Gives a waiting job another priority, or another key (`undefined` takes it away), or both; what is left out stays.
+   * Succeeds with whether the job was waiting: one that runs or has ended stays as it is.
+   */
+  move(
+    id: Tuple.Element,
+    to: { readonly priority?: number | undefined; readonly key?: Tuple.Element | undefined }
+  ): Effect.Effect<boolean, JobNotFound | InvalidId | InvalidOption, Transaction>
 
   /** The data of a job, as its holder last wrote it. */
   getData(id: Tuple.Element): Effect.Effect<A, JobNotFound | UnreadableData | InvalidId | InvalidOption, Transaction>
@@ -251,7 +286,8 @@ export interface JobType<in out A> {
   readonly counts: Effect.Effect<Listing.Counts, InvalidOption, Transaction>
 
   /**
-   * A page of jobs: pending ones in the order they are taken (those that wait for a place of their key come last),
+   * A page of jobs: pending ones that were due at once in the order they are taken, then those that are due at a time
+   * in theirs (those that wait for a place of their key come last),
    * finished and dead ones by the time they ended, others by id.
    */
   list(options?: Listing.ListOptions): Effect.Effect<Listing.Page<A>, InvalidOption, Transaction>
@@ -291,6 +327,18 @@ export interface JobType<in out A> {
   removeSchedule(name: string): Effect.Effect<void, ScheduleNotFound | InvalidOption, Transaction>
 
   // --- ordinary effects ---
+
+  /**
+   * Removes all jobs of the type, or those of a `state`, or those that `where` says yes to, in bounded transactions one
+   * after the other; succeeds with how many they were. Jobs that come meanwhile can be met or not.
+   */
+  removeAll(options?: Many.ManyOptions<A>): Effect.Effect<number, InvalidOption | BackendError, Tenant>
+
+  /**
+   * The same to run jobs again, their attempts back to 0: dead ones, or with `state: "finished"` finished ones, that
+   * `where` says yes to.
+   */
+  retryAll(options?: Many.ManyOptions<A>): Effect.Effect<number, InvalidOption | BackendError, Tenant>
 
   /**
    * Takes a job, and waits for one if none is due: for good, or until `timeout` has passed, then with `Option.none()`.
@@ -430,6 +478,7 @@ export const make = <S extends Schema.Codec<any, any, never, never>>(
     add: (id, data, options) => Operations.add(model, id, data, options),
     remove: (id) => Operations.remove(model, id),
     resubmit: (id, options) => Operations.resubmit(model, id, options),
+    move: (id, to) => Operations.move(model, id, to),
     getData: (id) => Operations.getData(model, id),
     getState: (id) => Operations.getState(model, id),
     setTimeout: (timeout) => Settings.setTimeout(model, timeout),
@@ -448,6 +497,8 @@ export const make = <S extends Schema.Codec<any, any, never, never>>(
     list: (options) => Listing.list(model, options),
     requeueDead: (id) => Operations.requeueDead(model, id),
     purgeDead: (options) => Listing.purgeDead(model, options),
+    removeAll: (options) => Many.removeAll(model, options),
+    retryAll: (options) => Many.retryAll(model, options),
     accept: (options) => Accept.accept(model, options),
     subscribe: (id) => Subscriptions.subscribe(model, id),
     changes: (id) => Subscriptions.changes(model, id),

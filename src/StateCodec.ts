@@ -34,6 +34,8 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { strictCodecOf } from "./internal/data/codec.ts"
 import { Refused } from "./internal/data/problem.ts"
+import { isA } from "./internal/data/show.ts"
+import { messageOfThrown } from "./internal/data/thrown.ts"
 import { type Form, formOf } from "./internal/state/form.ts"
 import { merge } from "./internal/state/merge.ts"
 import { ANNOTATION, decode, type Override, type Plan, planOf } from "./internal/state/plan.ts"
@@ -168,8 +170,10 @@ const settle = <A>(operation: "encode" | "decode", evaluate: () => A): Effect.Ef
   Effect.fromResult(Result.try({
     try: evaluate,
     catch: (cause) => {
-      if (!(cause instanceof Refused)) throw cause
-      return new StateError({ operation, field: cause.field, problem: cause.problem })
+      if (isA(cause, Refused)) return new StateError({ operation, field: cause.field, problem: cause.problem })
+      // what is read then is ours; what is written is a program's, and can throw when it is looked at
+      if (operation === "decode") throw cause
+      return new StateError({ operation, field: "", problem: `it threw when it was read: ${messageOfThrown(cause)}` })
     }
   }))
 

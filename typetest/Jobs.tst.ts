@@ -50,6 +50,21 @@ describe("creation", () => {
   })
 })
 
+describe("definition", () => {
+  it("takes an aging", () => {
+    expect(Jobs.make).type.toBeCallableWith("a", { data: Schema.Number, aging: "1 hour" })
+    expect(Jobs.make).type.not.toBeCallableWith("a", { data: Schema.Number, aging: true })
+  })
+
+  it("takes rates of a limit and a window", () => {
+    const data = Schema.Number
+    expect(Jobs.make).type.toBeCallableWith("a", { data, rateLimit: { limit: 1, window: "1 second" } })
+    expect(Jobs.make).type.toBeCallableWith("a", { data, rateLimitPerKey: { limit: 1, window: 5 } })
+    expect(Jobs.make).type.not.toBeCallableWith("a", { data, rateLimit: { limit: 1 } })
+    expect(Jobs.make).type.not.toBeCallableWith("a", { data, rateLimit: 5 })
+  })
+})
+
 describe("processing", () => {
   it("writes of a holder can halt, and require the transaction alone", () => {
     expect<Effect.Error<typeof finish>>().type.toBe<Jobs.HolderError>()

@@ -155,6 +155,8 @@ describe("options", () => {
       deadLetterThreshold: 3,
       consumeK: 10,
       lockTimeout: "30 seconds",
+      grace: { seconds: 5 },
+      actionTimeout: "2 minutes",
       cache: true,
       restart: Schedule.exponential("1 second")
     })
@@ -174,6 +176,10 @@ describe("options", () => {
     Counter.layer(behaviour, { deadLetterThreshold: "never" })
     // @ts-expect-error Type '"a while"' is not assignable to type
     Counter.layer(behaviour, { lockTimeout: "a while" })
+    // @ts-expect-error Type '"a while"' is not assignable to type
+    Counter.layer(behaviour, { grace: "a while" })
+    // @ts-expect-error Type 'true' is not assignable to type 'Input | undefined'
+    Counter.layer(behaviour, { actionTimeout: true })
     // @ts-expect-error Type 'string' is not assignable to type 'Schedule<unknown, unknown
     Counter.start(behaviour, { tuid: ["counter"], restart: "1 second" })
     // @ts-expect-error 'consumeN' does not exist in type

@@ -3,6 +3,10 @@
  * something else the second time dies with `ImpureTransaction`, which says what. It covers `Tenant.transact` and the
  * handlers of servers, whose outcomes are writes of their transactions.
  *
+ * It freezes the states that handlers, actions and locked handlers get, too: one that is changed in place dies with
+ * `StateChanged`, since the change would be lost. Maps, bytes and instances of classes cannot be frozen; they are compared
+ * with what they said before.
+ *
  * It is for tests, since it doubles their work, and finds what a test makes happen: a body that looks at the world and
  * sees the same twice is not found.
  *
@@ -11,7 +15,7 @@
 import * as Layer from "effect/Layer"
 import { StrictMode } from "../internal/transactions/strictMode.ts"
 
-export { ImpureTransaction } from "../internal/transactions/strictMode.ts"
+export { ImpureTransaction, StateChanged } from "../internal/transactions/strictMode.ts"
 
 /**
  * Turns strict mode on for what is built or run with it.

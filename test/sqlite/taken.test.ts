@@ -1,6 +1,7 @@
 /** Files that somebody takes away while a process has them open: what is answered after that is nowhere, so nothing is. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber } from "effect"
+import { Effect, Fiber, Layer, Logger, Schema } from "effect"
+import { BackendError, DgenServer, SqliteBackend, Tenant } from "effect-dgen"
 import { type ChildProcess, fork } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
@@ -98,6 +99,16 @@ const takings: Record<string, Taking> = {
   }
 }
 
+class Tally extends DgenServer.Service<Tally>()("Tally", {
+  state: Schema.Int,
+  messages: { Add: DgenServer.call({ success: Schema.Int }) }
+}) {}
+
+const tally = Tally.behaviour({
+  init: Effect.succeed(0),
+  handlers: { Add: (_, count) => DgenServer.reply(count + 1, count + 1) }
+})
+
 describe.skipIf(process.platform === "win32")("SqliteBackend while a process has its file open", () => {
   for (const [name, { keeps, says, take }] of Object.entries(takings)) {
     it.live(`${name}: no commit after it is answered, and no read for long`, () =>
@@ -159,6 +170,45 @@ describe.skipIf(process.platform === "win32")("SqliteBackend while a process has
             ))
           })
           assert.strictEqual(yield* outcome(within(backend, (driver) => get(driver, "a"))), "Corrupt")
+        }))
+    }))
+
+  for (const how of ["inline", "through the queue"]) {
+    it.live(`calls ${how} are refused at once, and the scope of their server closes`, () =>
+      Effect.gen(function*() {
+        const filename = place(how)
+        const store = Tenant.layer(["tally"]).pipe(Layer.provide(SqliteBackend.layer({ filename })))
+        yield* Effect.gen(function*() {
+          const server = yield* Tally.start(tally, { tuid: ["tally"] })
+          const client = how === "inline" ? server : yield* Tally.client({ tuid: ["tally"] })
+          assert.strictEqual(yield* client.call("Add"), 1)
+          fs.rmSync(filename)
+          for (let i = 0; i < 5; i++) {
+            const error = yield* Effect.flip(client.call("Add"))
+            assert.isTrue(BackendError.isBackendError(error) && error.reason._tag === "Corrupt", String(error))
+          }
+        }).pipe(Effect.scoped, Effect.provide(store), Effect.provide(Logger.layer([])))
+      }))
+  }
+
+  it.live("whoever gave up the right to look goes on", () =>
+    Effect.gen(function*() {
+      const filename = place("rights")
+      yield* withBackend(filename, (backend) =>
+        Effect.gen(function*() {
+          yield* writeKeys(backend, 0, 1)
+          const user = process.getuid!()
+          fs.chmodSync(path.dirname(filename), 0o000)
+          // permissions do not bind the superuser
+          if (user === 0) process.seteuid!(65_534)
+          yield* Effect.ensuring(
+            writeKeys(backend, 1, 1),
+            Effect.sync(() => {
+              if (user === 0) process.seteuid!(0)
+              fs.chmodSync(path.dirname(filename), 0o755)
+            })
+          )
+          assert.strictEqual(yield* prefixOf(backend, 2), 2)
         }))
     }))
 

@@ -1,8 +1,9 @@
 /** The tools for tests: checks, strict mode, and a store that fails. */
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Effect, Exit, Layer, Logger, Random, Schedule, Schema } from "effect"
+import { Cause, DateTime, Effect, Exit, Layer, Logger, Random, Schedule, Schema, type Scope } from "effect"
 import { DgenServer, MemoryBackend, Tenant, Transaction } from "effect-dgen"
 import { Check, Simulation, StrictMode } from "effect-dgen/testing"
+import { until } from "../suites/server/support.ts"
 
 describe("Check.exactlyOnce", () => {
   const sent = { acknowledged: new Map([["a", ["a1", "a2"]], ["b", ["b1"]]]), refused: ["a3"] }
@@ -54,6 +55,138 @@ describe("Check.linearizable", () => {
 })
 
 const store = Tenant.layer(["testing"]).pipe(Layer.provide(MemoryBackend.layer))
+
+class Point extends Schema.Class<Point>("Point")({ x: Schema.Int }) {}
+
+class Shelf extends DgenServer.Service<Shelf>()("Shelf", {
+  state: Schema.Struct({
+    n: Schema.Int,
+    list: Schema.Array(Schema.Struct({ id: Schema.String })),
+    point: Point,
+    map: Schema.ReadonlyMap(Schema.String, Schema.Int),
+    at: Schema.DateTimeUtc
+  }),
+  messages: {
+    Do: DgenServer.call({ payload: Schema.String }),
+    DoCast: DgenServer.cast({ payload: Schema.String }),
+    Work: DgenServer.call({ payload: Schema.String, locks: true }),
+    Update: DgenServer.call({ payload: Schema.String, locks: true }),
+    Act: DgenServer.cast({ payload: Schema.String })
+  },
+  actions: { Act: Schema.String }
+}) {}
+
+/** What changes a state in place, though its type says that nobody can. */
+const changes: { readonly [what: string]: (state: any) => unknown } = {
+  "a field": (state) => state.n++,
+  "a new field": (state) => {
+    state.more = 1
+  },
+  "a deletion": (state) => delete state.n,
+  "a push": (state) => state.list.push({ id: "b" }),
+  "a field of an item": (state) => {
+    state.list[0].id = "c"
+  },
+  "a field of an instance": (state) => {
+    state.point.x = 7
+  },
+  "an entry of a map": (state) => state.map.set("a", 7)
+}
+
+const shelf = Shelf.behaviour({
+  init: Effect.sync(() => ({
+    n: 0,
+    list: [{ id: "a" }],
+    point: new Point({ x: 1 }),
+    map: new Map([["a", 1]]),
+    at: DateTime.makeUnsafe(0)
+  })),
+  handlers: {
+    Do: (what, state) => {
+      // what is lazy in a value may be made: that changes nothing
+      DateTime.toPartsUtc(state.at)
+      changes[what]?.(state)
+      return DgenServer.reply(undefined, { ...state, n: state.n + 1 })
+    },
+    DoCast: (what, state) => {
+      changes[what]?.(state)
+      return DgenServer.noReply(state)
+    },
+    Work: (_, state) => DgenServer.lock(state),
+    Update: (_, state) => DgenServer.lock(state),
+    Act: (what, state) => DgenServer.noReply(state, [Shelf.action("Act", what)])
+  }
+})
+
+const startShelf = Shelf.start(shelf, { tuid: ["shelf"], deadLetterThreshold: 1, lockTimeout: "1 minute" }).pipe(
+  Effect.provide(Layer.merge(
+    Shelf.actionsLayer({ Act: (what, state) => Effect.sync(() => void changes[what]?.(state)) }),
+    Shelf.lockedLayer({
+      Work: (what, state) => {
+        changes[what]?.(state)
+        return DgenServer.reply(undefined, state)
+      },
+      Update: (what) =>
+        DgenServer.update((fresh) => {
+          changes[what]?.(fresh)
+          return DgenServer.reply(undefined, fresh)
+        })
+    })
+  ))
+)
+
+describe("StrictMode and states", () => {
+  const strictly = <A, E>(
+    body: (lines: ReadonlyArray<string>) => Effect.Effect<A, E, Tenant.Tenant | Scope.Scope>
+  ) => {
+    const lines: Array<string> = []
+    const logger = Logger.make<unknown, void>(({ cause, message }) =>
+      void lines.push(`${[message].flat().join(" ")} ${Cause.pretty(cause)}`)
+    )
+    return body(lines).pipe(
+      Effect.scoped,
+      Effect.provide(store),
+      Effect.provide(StrictMode.layer),
+      Effect.provide(Logger.layer([logger]))
+    )
+  }
+
+  for (const [what, _] of Object.entries(changes)) {
+    it.live(`a handler, an action or a locked handler that changes one in place is told so: ${what}`, () =>
+      strictly((lines) =>
+        Effect.gen(function*() {
+          const server = yield* startShelf
+          const told = (error: { readonly message: string }, who: string) =>
+            assert.match(
+              error.message,
+              new RegExp(`Shelf \\["shelf"\\]: the state that .*${who} got was changed in place`)
+            )
+          yield* server.priorityCast("Act", what)
+          const isTold = () => lines.some((line) => line.includes("that the action \"Act\" got was changed in place"))
+          yield* until(Effect.sync(isTold), Boolean)
+          told(yield* Effect.flip(server.call("Do", what)), "the handler of \"Do\"")
+          told(yield* Effect.flip(server.priorityCall("Do", what)), "the handler of \"Do\"")
+          told(yield* Effect.flip(server.priorityCast("DoCast", what)), "the handler of \"DoCast\"")
+          told(yield* Effect.flip(server.call("Work", what)), "handler of \"Work\"")
+          told(yield* Effect.flip(server.call("Update", what)), "the handler of \"Update\"")
+        })
+      ))
+  }
+
+  it.live("those that are left alone are not told anything", () =>
+    strictly((lines) =>
+      Effect.gen(function*() {
+        const server = yield* startShelf
+        yield* server.call("Do", "nothing")
+        yield* server.call("Work", "nothing")
+        yield* server.call("Update", "nothing")
+        yield* server.priorityCast("Act", "nothing")
+        yield* server.call("Do", "nothing")
+        assert.strictEqual((yield* server.state)!.n, 2)
+        assert.deepStrictEqual(lines, [])
+      })
+    ))
+})
 
 describe("StrictMode", () => {
   const run = <A, E>(effect: Effect.Effect<A, E, Tenant.Tenant>) =>

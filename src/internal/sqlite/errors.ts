@@ -14,6 +14,7 @@ const SQLITE_BUSY = 5
 const SQLITE_LOCKED = 6
 const SQLITE_READONLY = 8
 const SQLITE_IOERR = 10
+const SQLITE_IOERR_SHORT_READ = 522
 const SQLITE_CORRUPT = 11
 const SQLITE_FULL = 13
 const SQLITE_CANTOPEN = 14
@@ -157,6 +158,12 @@ export const taken = (filename: string, what: string) =>
     })
   )
 
+const errcodeOf = (cause: unknown): number => (cause as { readonly errcode?: number }).errcode ?? 0
+
 /** Whether SQLite says that pages are missing, or are none. */
-export const isMalformed = (cause: unknown): boolean =>
-  ((cause as { readonly errcode?: number }).errcode ?? 0) % 256 === SQLITE_CORRUPT
+export const isMalformed = (cause: unknown): boolean => errcodeOf(cause) % 256 === SQLITE_CORRUPT
+
+/** Whether an error tells of what is in a file, and not of what kept the process from looking. */
+export const isOfContents = (cause: unknown): boolean =>
+  BackendError.isBackendError(cause) || errcodeOf(cause) === SQLITE_IOERR_SHORT_READ ||
+  [SQLITE_ERROR, SQLITE_CORRUPT, SQLITE_NOTADB].includes(errcodeOf(cause) % 256)

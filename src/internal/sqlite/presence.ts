@@ -17,7 +17,7 @@
 import type { BigIntStats } from "node:fs"
 import { DatabaseSync } from "node:sqlite"
 import type { BackendError } from "../../BackendError.ts"
-import { isBusy, taken, toBackendError } from "./errors.ts"
+import { isOfContents, taken } from "./errors.ts"
 import { contents, inside, prepareVersion, readVersion, statOf } from "./opening.ts"
 
 const isSame = (a: BigIntStats | undefined, b: BigIntStats | undefined): boolean =>
@@ -57,6 +57,16 @@ export class Presence {
 
   /** Finds out; whether all that was committed is safe though something may be missing. */
   #look(saveLog: () => boolean): boolean {
+    this.#lookedMillis = performance.now()
+    try {
+      return this.#compare(saveLog)
+    } catch {
+      // a process that gave up the right to look has the files open all the same (4)
+      return true
+    }
+  }
+
+  #compare(saveLog: () => boolean): boolean {
     const name = this.#filename
     const log = statOf(`${name}-wal`)
     const shared = statOf(`${name}-shm`)
@@ -64,7 +74,6 @@ export class Presence {
     const what = ofDatabase ??
       (isSame(log, this.#log) ? this.#logCut(log) : `${name}-wal was ${log === undefined ? "removed" : "replaced"}`) ??
       (isSame(shared, this.#shared) ? undefined : `${name}-shm was ${shared === undefined ? "removed" : "replaced"}`)
-    this.#lookedMillis = performance.now()
     if (what === undefined) return true
     this.#lost = taken(name, what)
     // somebody else may have begun to write with what is in its place
@@ -94,9 +103,9 @@ export class Presence {
       if (version < this.#version) return `${this.#filename} was overwritten with an older one`
       this.#version = version
       this.#file = file
-    } catch {
+    } catch (cause) {
       // longer, it is being written at this moment: another look will show
-      if (isShorter) return `${this.#filename} was cut off`
+      if (isShorter && isOfContents(cause)) return `${this.#filename} was cut off`
     }
     return undefined
   }
@@ -107,14 +116,15 @@ export class Presence {
     const isShorter = bytes < this.logBytes
     this.logBytes = bytes
     if (!isShorter) return undefined
-    const db = new DatabaseSync(this.#filename, { readOnly: true, timeout: 0 })
+    let db: DatabaseSync | undefined
     try {
+      db = new DatabaseSync(this.#filename, { readOnly: true, timeout: 0 })
       readVersion(this.#filename, prepareVersion(db))
       return undefined
     } catch (cause) {
-      return isBusy(toBackendError(this.#filename, cause)) ? undefined : `${this.#filename}-wal was cut off`
+      return isOfContents(cause) ? `${this.#filename}-wal was cut off` : undefined
     } finally {
-      db.close()
+      db?.close()
     }
   }
 }

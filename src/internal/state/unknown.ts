@@ -32,7 +32,14 @@ interface ListShape {
 
 interface UnionShape {
   readonly kind: "union"
-  readonly members: ReadonlyArray<{ readonly shape: Shape; readonly fits: (data: unknown) => boolean }>
+  readonly members: ReadonlyArray<Member>
+}
+
+interface Member {
+  readonly shape: Shape
+  /** What tells most unions apart at a glance: fields that can have one value alone. */
+  readonly literals: ReadonlyArray<readonly [field: string, value: unknown]>
+  readonly fits: (data: unknown) => boolean
 }
 
 type Plain = Record<string, unknown>
@@ -70,9 +77,24 @@ const make = (ast: SchemaAST.AST): ReturnType<Shape> => {
     return { kind: "list", elements: ast.elements.map(shapeOfAst), rest: ast.rest.map(shapeOfAst)[0] ?? nothing }
   }
   if (!SchemaAST.isUnion(ast)) return undefined
-  const members = ast.types.map((type) => ({ shape: shapeOfAst(type), fits: Schema.is(Schema.make(type)) }))
+  const members = ast.types.filter(isContainer).map((type) => ({
+    shape: shapeOfAst(type),
+    literals: literalsOf(type),
+    fits: Schema.is(Schema.make(type))
+  }))
   return { kind: "union", members }
 }
+
+/** Whether plain data of a schema can be a struct or a list. */
+const isContainer = (ast: SchemaAST.AST): boolean =>
+  SchemaAST.isObjects(ast) || SchemaAST.isArrays(ast) || SchemaAST.isUnion(ast) || SchemaAST.isSuspend(ast)
+
+const literalsOf = (ast: SchemaAST.AST): Member["literals"] =>
+  SchemaAST.isObjects(ast)
+    ? ast.propertySignatures.flatMap(({ name, type }) =>
+      SchemaAST.isLiteral(type) && !SchemaAST.isOptional(type) ? [[String(name), type.literal] as const] : []
+    )
+    : []
 
 const structOf = (ast: SchemaAST.Objects): StructShape => {
   const fields = new Map(ast.propertySignatures.map((field) => [String(field.name), shapeOfAst(field.type)]))
@@ -96,12 +118,15 @@ const shapeFor = (shape: Shape, data: unknown): StructShape | ListShape | undefi
       return Array.isArray(data) ? found : undefined
     case "union": {
       if (!isPlain(data) && !Array.isArray(data)) return undefined
-      const member = found.members.find(({ fits }) => fits(data))
+      const some = found.members.filter(({ literals }) => literals.every(([field, value]) => isAt(data, field, value)))
+      const member = some.length === 1 ? some[0] : some.find(({ fits }) => fits(data))
       return member === undefined ? undefined : shapeFor(member.shape, data)
     }
   }
   return undefined
 }
+
+const isAt = (data: object, field: string, value: unknown): boolean => (data as Plain)[field] === value
 
 const elementOf = (shape: ListShape, at: number): Shape => shape.elements[at] ?? shape.rest
 

@@ -33,6 +33,25 @@ export class ImpureTransaction extends Schema.TaggedError<ImpureTransaction>("ef
   }
 }
 
+/**
+ * The defect of a handler, an action or a locked handler (`what`) of a server whose state was changed in place: the change
+ * would be lost, since the same object is taken to be unchanged.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class StateChanged extends Schema.TaggedError<StateChanged>("effect-dgen/testing/StateChanged")("StateChanged", {
+  server: Schema.String,
+  tuid: Schema.String,
+  what: Schema.String,
+  problem: Schema.String
+}) {
+  override get message(): string {
+    return `${this.server} ${this.tuid}: the state that ${this.what} got was changed in place (${this.problem}). The change ` +
+      "would be lost: return a new state, such as { ...state, count }"
+  }
+}
+
 /** What a rehearsal wrote; `undefined` where it did not come to an end that counts. */
 export const rehearse = <A, E>(
   driver: DriverTransaction,

@@ -1,6 +1,6 @@
 /** Hosted servers under their locks, and the end of a host whose handlers run: as for servers that are started. */
 import { assert, describe } from "@effect/vitest"
-import { Deferred, Effect, Exit, Fiber, Layer, Option, Schema, Scope } from "effect"
+import { Deferred, Effect, Exit, Fiber, Layer, Option, Schedule, Schema, Scope } from "effect"
 import { DgenServer, DurableQueue, Tenant } from "effect-dgen"
 import { elsewhere, inside, type Store, testsOf, until } from "../server/support.ts"
 
@@ -129,6 +129,32 @@ export const hostedLocksSuite = (name: string, backend: Store): void => {
         yield* stall.cast("WorkCast")
         assert.deepStrictEqual(yield* until(stall.state, (state) => state?.length === 1), ["worked 2"])
         assert.strictEqual(runs, 1)
+      })
+    )
+    test(
+      "a locked handler that dies is tried again under the restart schedule, whatever comes meanwhile",
+      Effect.gen(function*() {
+        let pauses = 0
+        const go = yield* Deferred.make<void>()
+        const dead = yield* Deferred.make<void>()
+        const restart = Schedule.tap(Schedule.forever, () =>
+          Effect.andThen(
+            Effect.sync(() => void pauses++),
+            Effect.andThen(Deferred.succeed(dead, undefined), Deferred.await(go))
+          ))
+        const attempts: Array<number> = []
+        const locked = (attempt: number) =>
+          Effect.suspend(() => attempts.push(attempt) === 1 ? Effect.die(new Error("reset")) : Effect.void)
+        yield* host({ locked }, { deadLetterThreshold: 3, restart })
+        const stall = yield* Stall.client(seven)
+        yield* stall.cast("WorkCast")
+        yield* Deferred.await(dead)
+        yield* stall.cast("Say", "meanwhile")
+        for (let i = 0; i < 100; i++) yield* Effect.yieldNow
+        assert.deepStrictEqual(attempts, [1])
+        yield* Deferred.succeed(go, undefined)
+        yield* until(stall.state, (state) => state?.length === 2)
+        assert.deepStrictEqual([pauses, attempts], [1, [1, 2]])
       })
     )
     test(

@@ -1,11 +1,13 @@
 /** What jobs must do on every backend: run for each of them. */
 import { describe } from "@effect/vitest"
+import { jobsAging } from "./aging.ts"
 import { jobsBatches } from "./batches.ts"
 import { jobsConcurrency } from "./concurrency.ts"
 import { jobsCron } from "./cron.ts"
 import { jobsFailures } from "./failures.ts"
 import { jobsHostile } from "./hostile.ts"
 import { jobsLife } from "./life.ts"
+import { jobsRates } from "./rates.ts"
 import { jobsRefusals } from "./refusals.ts"
 import { jobsReports } from "./reports.ts"
 import { jobsSharing } from "./sharing.ts"
@@ -22,7 +24,9 @@ export const suite = (name: string, backend: BackendLayer) => {
     describe("order, limits and time", () => jobsConcurrency(tests))
     describe("subscriptions", () => jobsSubscriptions(tests))
     describe("workers", () => jobsWorkers(tests))
+    describe("aging", () => jobsAging(tests))
     describe("batches and stops", () => jobsBatches(tests))
+    describe("rates", () => jobsRates(tests))
     describe("reports", () => jobsReports(tests))
     describe("sharing", () => jobsSharing(tests))
     describe("schedules", () => jobsCron(tests))

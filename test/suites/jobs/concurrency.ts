@@ -1,6 +1,6 @@
 /** Who gets which job, when, and how many at once. */
 import { assert } from "@effect/vitest"
-import { Deferred, Duration, Effect, Fiber, Option } from "effect"
+import { Deferred, Duration, Effect, Fiber, Option, Schedule } from "effect"
 import { Jobs, Tenant } from "effect-dgen"
 import { TestClock } from "effect/testing"
 import { acceptNow, Data, data, elsewhere, type Harness, opened, SHORT } from "./support.ts"
@@ -161,6 +161,69 @@ export const jobsConcurrency = ({ live, timed }: Harness) => {
       assert.strictEqual(Option.getOrThrow(yield* Work.accept()).attempt, 2)
       yield* transact(Work.pause)
       assert.strictEqual(yield* get, 250)
+    })
+  )
+
+  const ahead = Date.UTC(2030, 0, 1, 0, 0, 5)
+  const behind = Date.UTC(2030, 0, 1)
+  const dueAtOnce: Record<string, (id: string) => Effect.Effect<unknown, unknown, Tenant.Tenant>> = {
+    "that is added": (id) => transact(Work.add(id, data(1))),
+    "that is added without a delay": (id) => transact(Work.add(id, data(1), { delay: 0 })),
+    "that is asked for again": (id) =>
+      Effect.gen(function*() {
+        yield* transact(Work.add(id, data(1)))
+        yield* transact(Work.finish((yield* acceptNow(Work))!))
+        yield* transact(Work.resubmit(id))
+      }),
+    "that is asked for again while it runs": (id) =>
+      Effect.gen(function*() {
+        yield* transact(Work.add(id, data(1)))
+        const job = (yield* acceptNow(Work))!
+        yield* transact(Work.resubmit(id))
+        yield* transact(Work.finish(job))
+      }),
+    "that is brought back from the dead": (id) =>
+      Effect.gen(function*() {
+        const Once = Jobs.make("work", { data: Data, maxAttempts: 1 })
+        yield* transact(Once.add(id, data(1)))
+        yield* transact(Once.fail((yield* acceptNow(Once))!, "no"))
+        yield* transact(Once.requeueDead(id))
+      }),
+    "that is tried again without a delay": (id) =>
+      Effect.gen(function*() {
+        const Eager = Jobs.make("work", { data: Data, retry: Schedule.forever })
+        yield* transact(Eager.add(id, data(1)))
+        yield* transact(Eager.fail((yield* acceptNow(Eager))!, "no"))
+      })
+  }
+  for (const [what, bring] of Object.entries(dueAtOnce)) {
+    timed(
+      `a job ${what} by a process whose clock is ahead is taken at once, in the order of commits`,
+      ahead,
+      Effect.gen(function*() {
+        yield* bring("z, ahead")
+        yield* TestClock.setTime(behind)
+        yield* transact(Work.add("y, behind", data(1)))
+        yield* transact(Work.add("urgent", data(1), { priority: 1 }))
+        yield* transact(Work.add("a, behind", data(1)))
+        assert.deepStrictEqual(ids(yield* drain(Work)), ["urgent", "z, ahead", "y, behind", "a, behind"])
+      })
+    )
+  }
+
+  timed(
+    "jobs that were due at once and jobs that are due at a time take turns by when they were due",
+    behind,
+    Effect.gen(function*() {
+      for (let i = 0; i < 40; i++) {
+        yield* TestClock.setTime(behind + 10 * i)
+        yield* transact(Work.add(`at once ${i}`, data(i)))
+        yield* transact(Work.add(`at a time ${i}`, data(i), { scheduledAt: behind + 10 * i + 5 }))
+        yield* transact(Work.add(`later ${i}`, data(i), { scheduledAt: behind + 3_600_000 }))
+      }
+      yield* TestClock.setTime(behind + 1_000)
+      const expected = Array.from({ length: 40 }, (_, i) => [`at once ${i}`, `at a time ${i}`]).flat()
+      assert.deepStrictEqual(ids(yield* drain(Work)), expected)
     })
   )
 

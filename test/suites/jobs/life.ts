@@ -1,6 +1,6 @@
 /** The life of a job, without workers. */
 import { assert } from "@effect/vitest"
-import { Effect, Option, Schedule, Schema } from "effect"
+import { Effect, Option, Result, Schedule, Schema } from "effect"
 import { DgenServer, Jobs, Tenant, Transaction } from "effect-dgen"
 import { acceptNow, allKeys, Data, data, elsewhere, type Harness, SHORT } from "./support.ts"
 
@@ -319,6 +319,51 @@ export const jobsLife = ({ live }: Harness) => {
       const change = Option.getOrThrow(yield* Jobs.wait(subscription, { state: "dead" }))
       assert.deepStrictEqual(change.data, data(1))
       assert.strictEqual((yield* Effect.flip(transact(Once.finish(job))))._tag, "Halt")
+    })
+  )
+
+  live(
+    "many jobs are run again or removed, by state and by what they are, in bounded passes",
+    Effect.gen(function*() {
+      const Once = Jobs.make("once", { data: Data, maxAttempts: 1 })
+      const all = Array.from({ length: 450 }, (_, i) => i)
+      yield* transact(Effect.forEach(all, (i) => Once.add(i, data(i))))
+      yield* transact(Effect.forEach(yield* Effect.replicateEffect(accepted(Once), 420), (job) => Once.fail(job, "no")))
+      const kept = (job: Jobs.Listed<typeof Data.Type>) => Result.isSuccess(job.data) && job.data.success.done >= 10
+      assert.strictEqual(yield* Once.retryAll({ where: kept }), 410)
+      assert.deepStrictEqual(yield* transact(Once.counts), { pending: 440, running: 0, finished: 0, dead: 10 })
+      assert.strictEqual(yield* Once.removeAll({ state: "pending", where: ({ id }) => id !== 440 }), 439)
+      assert.strictEqual(yield* Once.removeAll({ state: "dead" }), 10)
+      assert.deepStrictEqual((yield* transact(Once.list())).jobs.map(({ id }) => id), [440])
+      const job = yield* accepted(Once)
+      yield* transact(Once.finish(job))
+      assert.strictEqual(yield* Once.retryAll(), 0)
+      assert.strictEqual(yield* Once.retryAll({ state: "finished" }), 1)
+      assert.strictEqual(yield* Once.removeAll(), 1)
+      assert.deepStrictEqual(yield* transact(Once.counts), { pending: 0, running: 0, finished: 0, dead: 0 })
+      assert.strictEqual((yield* Effect.flip(Once.retryAll({ state: "running" }))).message.includes("state"), true)
+    })
+  )
+
+  live(
+    "a waiting job gets another priority or key; one that runs stays as it is",
+    Effect.gen(function*() {
+      const Keyed = Jobs.make("keyed", { data: Data, maxRunningPerKey: 1 })
+      yield* transact(Effect.forEach(["a", "b", "c"], (id) => Keyed.add(id, data(1), { key: "k" })))
+      assert.isTrue(yield* transact(Keyed.move("c", { priority: 5 })))
+      const first = yield* accepted(Keyed)
+      assert.strictEqual(first.id, "c")
+      assert.isFalse(yield* transact(Keyed.move("c", { priority: 7 })))
+      // the others wait for a place of the key, until they have another one
+      assert.isUndefined(yield* acceptNow(Keyed))
+      assert.isTrue(yield* transact(Keyed.move("b", { key: "l" })))
+      assert.deepStrictEqual([(yield* acceptNow(Keyed))?.id, yield* acceptNow(Keyed)], ["b", undefined])
+      assert.isTrue(yield* transact(Keyed.move("a", { key: undefined })))
+      assert.strictEqual((yield* acceptNow(Keyed))?.id, "a")
+      yield* transact(Keyed.finish(first))
+      const error = yield* Effect.flip(transact(Keyed.move("c", { priority: 1_000 })))
+      assert.strictEqual(error._tag, "InvalidOption")
+      assert.strictEqual((yield* Effect.flip(transact(Keyed.move("none", {}))))._tag, "JobNotFound")
     })
   )
 

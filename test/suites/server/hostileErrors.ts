@@ -202,6 +202,67 @@ export const hostileErrorsSuite = (name: string, backend: Store): void => {
     )
   })
 
+  describe(`${name}: a handler that leaves or returns what cannot be read`, () => {
+    class Sheet extends DgenServer.Service<Sheet>()("Sheet", {
+      state: Schema.Struct({ rows: Schema.Array(Schema.Struct({ id: Schema.String })) }),
+      messages: {
+        Keep: DgenServer.call({ payload: Schema.String }),
+        Return: DgenServer.call({ payload: Schema.String }),
+        Fail: DgenServer.call({ payload: Schema.String, error: Schema.Struct({ n: Schema.Int }) }),
+        Lock: DgenServer.call({ payload: Schema.String, locks: true }),
+        Ask: DgenServer.call({ payload: Schema.String }),
+        Ping: DgenServer.call()
+      },
+      actions: { Print: Schema.Struct({ n: Schema.Int }) }
+    }) {}
+    const hostile = (kind: string): any => hostileValues[kind]!()
+    const sheet = Sheet.behaviour({
+      init: Effect.succeed({ rows: [] }),
+      handlers: {
+        Keep: (kind) => DgenServer.reply(undefined, hostile(kind)),
+        Return: hostile,
+        Fail: (kind) => Effect.fail(hostile(kind)),
+        Lock: (_, state) => DgenServer.lock(state),
+        Ask: (kind, state) => DgenServer.reply(undefined, state, [Sheet.action("Print", hostile(kind))]),
+        Ping: (_, state) => DgenServer.reply(undefined, state)
+      }
+    })
+    for (const consumeK of [1, 5]) {
+      live(
+        `dies of it like any other, and what is behind it is handled (consumeK ${consumeK})`,
+        Effect.gen(function*() {
+          const options = {
+            ...fast,
+            tuid: ["Sheet"],
+            consumeK,
+            deadLetterThreshold: 2,
+            lockTimeout: "1 minute"
+          } as const
+          const server = yield* Sheet.start(sheet, options).pipe(Effect.provide([
+            Sheet.actionsLayer({ Print: () => Effect.void }),
+            Sheet.lockedLayer({
+              Lock: (kind) => DgenServer.reply(undefined, { rows: [{ id: "a" }, hostile(kind)] })
+            })
+          ]))
+          for (const kind of hostileNames) {
+            for (const tag of ["Keep", "Return", "Fail", "Lock", "Ask"] as const) {
+              const error: any = yield* Effect.flip(server.call(tag, kind) as Effect.Effect<void, unknown>)
+              assert.include(["DeadLettered", "HandlerCrashed"], error._tag, `${tag}: ${kind}`)
+              assert.isTrue(isPresentable(error.cause), `${tag}: ${kind}`)
+            }
+            for (const tag of ["Keep", "Return", "Ask"] as const) {
+              const error: any = yield* Effect.flip(server.priorityCall(tag, kind) as Effect.Effect<void, unknown>)
+              assert.strictEqual(error._tag, "HandlerCrashed", `${tag}: ${kind}`)
+            }
+            yield* server.call("Ping")
+          }
+          assert.deepStrictEqual(yield* server.state, { rows: [] })
+          assert.strictEqual(yield* server.queueLength, 0)
+        })
+      )
+    }
+  })
+
   describe(`${name}: the log names what was handled`, () => {
     for (const consumeK of [1, 5]) {
       live(

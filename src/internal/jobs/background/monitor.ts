@@ -256,8 +256,11 @@ const turn = Effect.fnUntraced(function*(
   const rest = (yield* Random.nextBetween(0.8, 1)) * timeoutMillis / NOTES_PER_TIMEOUT
   const oldest = notes[0]
   const due = oldest === undefined ? rest : Math.min(rest, Math.max(0, ripeAt(oldest) - passed))
-  const other = hub.isUsed ? hub.otherFollowed(model) : Effect.delay(hub.changed.changed(seen), ALONE_MILLIS)
-  yield* Effect.raceAllFirst([Effect.sleep(due), other, hub.revoked.changed(revoked)])
+  // both bells tell of another timeout
+  const bell = hub.isUsed
+    ? hub.revoked.changed(revoked)
+    : Effect.delay(hub.changed.changed(seen), ALONE_MILLIS)
+  yield* Effect.raceAllFirst([Effect.sleep(due), hub.otherFollowed(model), bell])
   return "again"
 })
 

@@ -5,11 +5,17 @@
  * ```
  * <library> "j" <type> "job" <id>                        the row, see kept/row.ts
  *                      "piece" <id> <n>                  data that does not fit the row
- *                      "pending" <-priority> <ms> <id>   jobs that wait, in the order they are taken
+ *                      "now" <-priority> <order> <ms> <id>
+ *                                                        jobs that wait and were due at once, in the order of commits;
+ *                                                        pages of pending jobs begin here, so it sorts before the queue
+ *                      "pending" <-priority> <ms> <id>   jobs that wait for a time, in the order they are due
  *                      "pending-parked" <key> <-priority> <ms> <id>
  *                                                        jobs that wait for a place of their key; pages of pending
  *                                                        jobs go on here, so it sorts behind the queue
  *                      "held" <key>                      how many jobs of a key run
+ *                      "rate"                            when runs of the type began lately, see kept/rates.ts
+ *                      "rate" <key>                      when runs of a key did, and which slots were given
+ *                      "rate-end" <ms> <key>             when that may be cleared
  *                      "seq" <id>                        a running job's entry below: 12 bytes
  *                      "activity" <12 bytes>             running jobs by their last sign of life: versionstamp and number
  *                      "ended" <state> <ms> <id>         finished and dead jobs by the time they ended
@@ -52,13 +58,21 @@ export interface Place {
   readonly id: Tuple.Element
 }
 
+/** The position of a job that was due at once when it came: the version that its commit began with, instead of a clock. */
+export interface NowPlace extends Place {
+  readonly order: number
+}
+
 /** The keys of one type in one tenant. */
 export class JobKeys {
   readonly prefix: Uint8Array
   readonly jobs: Uint8Array
   readonly pieces: Uint8Array
+  readonly now: Uint8Array
   readonly pending: Uint8Array
   readonly parked: Uint8Array
+  readonly rate: Uint8Array
+  readonly rateEnds: Uint8Array
   readonly seqs: Uint8Array
   readonly activity: Uint8Array
   readonly ended: Uint8Array
@@ -81,8 +95,11 @@ export class JobKeys {
     this.prefix = Tuple.pack(["j", type], libraryPrefix(tenantPrefix))
     this.jobs = under("job")
     this.pieces = under("piece")
+    this.now = under("now")
     this.pending = under("pending")
     this.parked = under("pending-parked")
+    this.rate = under("rate")
+    this.rateEnds = under("rate-end")
     this.seqs = under("seq")
     this.activity = under("activity")
     this.ended = under("ended")
@@ -128,9 +145,13 @@ export class JobKeys {
     return Tuple.pack([0 - priority, scheduledAt, id], this.pending)
   }
 
-  /** Where the next lower priority begins. */
-  pendingBelow(priority: number): Uint8Array {
-    return Tuple.pack([1 - priority], this.pending)
+  nowJob({ id, order, priority, scheduledAt }: NowPlace): Uint8Array {
+    return Tuple.pack([0 - priority, order, scheduledAt, id], this.now)
+  }
+
+  /** Where the next lower priority begins, among jobs of `now` or of `pending`. */
+  below(prefix: Uint8Array, priority: number): Uint8Array {
+    return Tuple.pack([1 - priority], prefix)
   }
 
   /** `undefined` for a key that is no position. */
@@ -138,6 +159,16 @@ export class JobKeys {
     const place = Tuple.unpackResult(pendingKey, this.pending.length)
     if (Result.isFailure(place) || place.success.length !== 3) return undefined
     const [negated, scheduledAt, id] = place.success
+    return Number.isSafeInteger(negated) && typeof scheduledAt === "number"
+      ? { priority: 0 - (negated as number), scheduledAt, id: id! }
+      : undefined
+  }
+
+  /** The same of a job that was due at once. */
+  nowPlaceOf(nowKey: Uint8Array): Place | undefined {
+    const place = Tuple.unpackResult(nowKey, this.now.length)
+    if (Result.isFailure(place) || place.success.length !== 4) return undefined
+    const [negated, , scheduledAt, id] = place.success
     return Number.isSafeInteger(negated) && typeof scheduledAt === "number"
       ? { priority: 0 - (negated as number), scheduledAt, id: id! }
       : undefined
@@ -161,6 +192,14 @@ export class JobKeys {
 
   held(key: Tuple.Element): Uint8Array {
     return Tuple.pack(["held", key], this.prefix)
+  }
+
+  rateOf(key: Tuple.Element): Uint8Array {
+    return Tuple.pack([key], this.rate)
+  }
+
+  rateEnd(millis: number, key: Tuple.Element): Uint8Array {
+    return Tuple.pack([millis, key], this.rateEnds)
   }
 
   seq(id: Tuple.Element): Uint8Array {

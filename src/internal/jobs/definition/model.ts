@@ -34,6 +34,18 @@ export const PRIORITY_LIMIT = 100
 /** A schedule is followed for so many steps; a later attempt waits as long as this one. */
 const REPLAY_LIMIT = 1_000
 
+/** So many runs in a window of time. */
+export interface Rate {
+  readonly limit: number
+  readonly windowMillis: number
+}
+
+/** The most runs that a rate can allow in its window: each is written down with its time. */
+export const RATE_LIMIT = 1_000
+
+/** A window is no longer than this: longer ones are schedules. */
+const RATE_WINDOW_LIMIT_MILLIS = 366 * 86_400_000
+
 export interface Model {
   readonly type: Tuple.Element
   readonly codec: Codec
@@ -46,6 +58,10 @@ export interface Model {
   readonly unreadableGraceMillis: number
   readonly maxRunning: number
   readonly maxRunningPerKey: number
+  /** A due job counts as one priority higher each time it has waited for so long; `Infinity` for never. */
+  readonly agingMillis: number
+  readonly rateLimit: Rate | undefined
+  readonly rateLimitPerKey: Rate | undefined
   /** Why the definition cannot be used: every operation fails with it, nothing is written. */
   readonly problem: InvalidOption | undefined
 }
@@ -59,6 +75,23 @@ export interface Options {
   readonly unreadableGrace?: Duration.Input | undefined
   readonly maxRunning?: number | undefined
   readonly maxRunningPerKey?: number | undefined
+  readonly aging?: Duration.Input | undefined
+  readonly rateLimit?: RateInput | undefined
+  readonly rateLimitPerKey?: RateInput | undefined
+}
+
+interface RateInput {
+  readonly limit: number
+  readonly window: Duration.Input
+}
+
+/** `undefined` for what is no rate. */
+const rateOf = (input: RateInput | undefined): Rate | undefined => {
+  if (typeof input !== "object" || input === null) return undefined
+  const windowMillis = Math.ceil(millisOf(input.window) ?? 0)
+  const isRate = Number.isInteger(input.limit) && input.limit >= 1 && input.limit <= RATE_LIMIT &&
+    windowMillis >= 1 && windowMillis <= RATE_WINDOW_LIMIT_MILLIS
+  return isRate ? { limit: input.limit, windowMillis } : undefined
 }
 
 /** A holder may be silent for so long unless its type says otherwise. */
@@ -91,6 +124,20 @@ export const isCount = (value: unknown): value is number =>
 export const isPriority = (value: unknown): value is number =>
   Number.isInteger(value) && Math.abs(value as number) <= PRIORITY_LIMIT
 
+interface Urgent {
+  readonly priority: number
+  readonly scheduledAt: number
+}
+
+/**
+ * Which of two due jobs is taken first, as a sort has it. With aging a job that is due for one step of it longer is as
+ * urgent as one of the next higher priority: as both age alike, their order does not change while they wait.
+ */
+export const byUrgency = ({ agingMillis }: Model) => (a: Urgent, b: Urgent): number =>
+  agingMillis === Infinity || a.priority === b.priority
+    ? b.priority - a.priority || a.scheduledAt - b.scheduledAt
+    : (a.scheduledAt - a.priority * agingMillis) - (b.scheduledAt - b.priority * agingMillis) || b.priority - a.priority
+
 /** What is wrong with an activity timeout, if something is. */
 export const timeoutProblem = (millis: number | undefined): string | undefined =>
   millis === undefined || !Number.isFinite(millis) || millis < TIMEOUT_LIMIT_MILLIS
@@ -110,6 +157,13 @@ const problemOf = (type: Tuple.Element, options: Options): InvalidOption | undef
     text === undefined ? undefined : new InvalidOption({ type, option, problem: text })
   const count = (option: "maxAttempts" | "maxRunning" | "maxRunningPerKey") =>
     problem(option, isCount(options[option] ?? 1) ? undefined : "must be a whole number of at least 1, or Infinity")
+  const rate = (option: "rateLimit" | "rateLimitPerKey") =>
+    problem(
+      option,
+      options[option] === undefined || rateOf(options[option]) !== undefined
+        ? undefined
+        : `must be { limit, window }: a whole number from 1 to ${RATE_LIMIT}, and a duration of 1 ms to a year`
+    )
   return problem("type", typeProblem(type)) ??
     problem("data", Schema.isSchema(options.data) ? undefined : "must be a schema") ??
     problem("timeout", timeoutProblem(millisOf(options.timeout ?? TIMEOUT_DEFAULT))) ??
@@ -122,7 +176,12 @@ const problemOf = (type: Tuple.Element, options: Options): InvalidOption | undef
       "retry",
       Schedule.isSchedule(options.retry ?? defaultRetry) ? undefined : "must be a Schedule"
     ) ??
-    count("maxAttempts") ?? count("maxRunning") ?? count("maxRunningPerKey")
+    problem(
+      "aging",
+      (millisOf(options.aging ?? Infinity) ?? 0) >= 1 ? undefined : "must be a duration of at least 1 ms"
+    ) ??
+    rate("rateLimit") ?? rate("rateLimitPerKey") ?? count("maxAttempts") ?? count("maxRunning") ??
+    count("maxRunningPerKey")
 }
 
 /** The model of a definition. */
@@ -139,6 +198,9 @@ export const make = (type: Tuple.Element, input: Options): Model => {
     unreadableGraceMillis: millisOf(options.unreadableGrace ?? UNREADABLE_GRACE_DEFAULT) ?? 0,
     maxRunning: options.maxRunning ?? Infinity,
     maxRunningPerKey: options.maxRunningPerKey ?? Infinity,
+    agingMillis: options.aging === undefined ? Infinity : millisOf(options.aging) ?? Infinity,
+    rateLimit: rateOf(options.rateLimit),
+    rateLimitPerKey: rateOf(options.rateLimitPerKey),
     problem
   }
 }

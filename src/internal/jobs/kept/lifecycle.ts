@@ -89,13 +89,14 @@ const EMPTY = new Uint8Array(0)
 const samePlace = (a: Row, b: Row): boolean =>
   a.state === b.state && (a.state === "running" ||
     (a.state === "pending" && a.priority === b.priority && a.scheduledAt === b.scheduledAt &&
-      a.isParked === b.isParked))
+      a.order === b.order && a.isParked === b.isParked))
 
 /** Where the entry of a job that does not run lies; `undefined` for one that runs. */
 export const entryOf = (keys: JobKeys, id: Tuple.Element, row: Row): Uint8Array | undefined => {
   switch (row.state) {
     case "pending":
-      return row.isParked ? keys.parkedJob(row.key!, { id, ...row }) : keys.pendingJob({ id, ...row })
+      if (row.isParked) return keys.parkedJob(row.key!, { id, ...row })
+      return row.order === undefined ? keys.pendingJob({ id, ...row }) : keys.nowJob({ id, ...row, order: row.order })
     case "running":
       return undefined
     default:
@@ -180,6 +181,12 @@ const unpark = Effect.fnUntraced(function*(place: Place, key: Tuple.Element) {
   }
 })
 
+/**
+ * What a job that is due at once is ordered by: what was committed before this transaction began has a lower number, what
+ * begins after its commit a higher one, whatever the clocks of their processes show.
+ */
+export const orderNow = ({ state }: Place): Effect.Effect<number> => Effect.map(state.readVersion, Number)
+
 const next = (row: Row): Pick<Row, "revision"> => ({ revision: row.revision + 1 })
 
 /** A row in which nobody holds the job. */
@@ -192,6 +199,7 @@ export const newRow = (options: {
   readonly scheduledAt: number
   readonly key: Tuple.Element | undefined
   readonly addedAt: number
+  readonly order: number | undefined
   readonly trace: Trace | undefined
 }): Row => ({
   state: "pending",
@@ -206,9 +214,11 @@ export const newRow = (options: {
   endedAt: 0,
   revision: 0,
   error: "",
+  order: options.order,
   trace: options.trace,
   unreadableSince: undefined,
   silentEnds: 0,
+  hasSlot: false,
   body: bodyOf(options.data)
 })
 
@@ -240,11 +250,13 @@ const NO_NEXT = Effect.succeed({ next: undefined as Uint8Array | undefined })
 
 /** The run that a resubmission asked for while the job ran, with its data and its time. */
 const nextRun = (place: Place, id: Tuple.Element, row: Row, data: Uint8Array | undefined): Effect.Effect<Row> =>
-  Effect.map(
+  Effect.zipWith(
     data !== undefined && row.body.nextBytes === -1 ? NO_NEXT : readData(place.state, place.keys, id, row),
-    (stored) => ({
+    row.resubmit?.scheduledAt === undefined ? orderNow(place) : Effect.undefined,
+    (stored, order) => ({
       ...released(row, "pending"),
       scheduledAt: row.resubmit?.scheduledAt ?? row.scheduledAt,
+      order,
       resubmit: undefined,
       attempts: 0,
       error: "",
@@ -270,6 +282,7 @@ export const complete = (
   }
   const after: Row | undefined = model.retentionMillis === 0 ? undefined : {
     ...released(row, "finished"),
+    order: undefined,
     endedAt: state.timeMillis,
     error: "",
     silentEnds: 0,
@@ -292,11 +305,15 @@ export const failRun = (place: Place, id: Tuple.Element, row: Row, failed: Faile
   const { error, isSilent = false, nextAt } = failed
   const silentEnds = isSilent ? row.silentEnds + 1 : 0
   const ended: Effect.Effect<Row> = nextAt !== undefined
-    ? Effect.succeed({ ...released(row, "pending"), scheduledAt: nextAt, error, silentEnds })
+    ? Effect.map(
+      // a silent end leaves the job where it stood
+      isSilent ? Effect.succeed(row.order) : nextAt <= place.state.timeMillis ? orderNow(place) : Effect.undefined,
+      (order) => ({ ...released(row, "pending"), scheduledAt: nextAt, order, error, silentEnds })
+    )
     // whoever resubmitted it asked for another run, however this one ended
     : row.resubmit !== undefined
     ? nextRun(place, id, row, undefined)
-    : Effect.succeed({ ...released(row, "dead"), endedAt: place.state.timeMillis, error, silentEnds })
+    : Effect.succeed({ ...released(row, "dead"), order: undefined, endedAt: place.state.timeMillis, error, silentEnds })
   return Effect.flatMap(ended, (after) =>
     Effect.as(
       Effect.andThen(reportFailure(place, id, row, after, error), changeAndUnpark(place, id, row, after)),
@@ -321,7 +338,7 @@ export const putOff = (place: Place, id: Tuple.Element, row: Row, error: string)
   }
   const pause = Math.min(UNREAD_PAUSE_MAX_MILLIS, Math.max(UNREAD_PAUSE_MIN_MILLIS, waited))
   const scheduledAt = timeMillis + Math.min(pause, Math.ceil(model.unreadableGraceMillis - waited))
-  change(place, id, row, { ...row, scheduledAt, unreadableSince: since, error })
+  change(place, id, row, { ...row, scheduledAt, order: undefined, unreadableSince: since, error })
   return Effect.void
 }
 
@@ -383,6 +400,25 @@ export const removeDamaged = Effect.fnUntraced(function*(place: Place, id: Tuple
   return true
 })
 
+/** A pending job has another priority or key, and its place in the queue follows. */
+export const moveTo = (
+  place: Place,
+  id: Tuple.Element,
+  row: Row,
+  to: Pick<Row, "priority" | "key">
+): Effect.Effect<void> => {
+  const isSameKey = to.key === row.key
+  const after: Row = {
+    ...row,
+    ...next(row),
+    ...to,
+    isParked: row.isParked && isSameKey,
+    hasSlot: row.hasSlot && isSameKey
+  }
+  // a parked job of the old key has no more chance than before: this one held no place
+  return Effect.sync(() => change(place, id, row, after))
+}
+
 interface Asked {
   readonly scheduledAt: number | undefined
   readonly data: Uint8Array | undefined
@@ -429,16 +465,23 @@ const askAnew = (place: Place, id: Tuple.Element, row: Row, options: Asked): Eff
   const isPending = row.state === "pending"
   // with other data there is no reason any more to wait for who can read it
   const isUnread = data !== undefined && row.unreadableSince !== undefined
-  const after: Row = {
+  const keepsTime = isPending && !isUnread && (scheduledAt ?? row.scheduledAt) === row.scheduledAt
+  const order = keepsTime ? Effect.succeed(row.order) : scheduledAt === undefined ? orderNow(place) : Effect.undefined
+  const asked = (order: number | undefined): Row => ({
     ...released(row, "pending"),
-    isParked: isPending && row.isParked && (scheduledAt ?? row.scheduledAt) === row.scheduledAt,
+    order,
+    isParked: keepsTime && row.isParked,
     scheduledAt: scheduledAt ?? (isPending && !isUnread ? row.scheduledAt : place.state.timeMillis),
     attempts: isPending ? row.attempts : 0,
     endedAt: 0,
     error: isPending && !isUnread ? row.error : "",
     unreadableSince: isPending && !isUnread ? row.unreadableSince : undefined,
     silentEnds: isPending ? row.silentEnds : 0,
+    hasSlot: isPending && row.hasSlot && scheduledAt === undefined,
     body: data === undefined ? row.body : bodyOf(data)
-  }
-  return Effect.as(changeAndUnpark(place, id, row, after), after)
+  })
+  return Effect.flatMap(order, (now) => {
+    const after = asked(now)
+    return Effect.as(changeAndUnpark(place, id, row, after), after)
+  })
 }

@@ -61,12 +61,16 @@ export interface Row {
   /** Grows with each change of state or data. */
   readonly revision: number
   readonly error: string
+  /** Where a job that was due at once stands among the others; `undefined` for one that is due at a time. */
+  readonly order: number | undefined
   /** The span that the job was added in. */
   readonly trace: Trace | undefined
   /** When somebody first met data that he could not read; `undefined` once it was read, or is other data. */
   readonly unreadableSince: number | undefined
   /** How many runs in a row, up to the last one, ended by the silence of their holder. */
   readonly silentEnds: number
+  /** The job waits for a slot of its key, which is its time: it was due before. */
+  readonly hasSlot: boolean
   readonly body: Body
 }
 
@@ -88,6 +92,10 @@ const EXTRAS: {
     readonly is: (value: unknown) => boolean
   }
 } = {
+  order: {
+    write: ({ order }) => order,
+    is: (value) => isWhole(value, 0)
+  },
   trace: {
     write: ({ trace }) => trace === undefined ? undefined : plainTrace(trace),
     is: (value) => readTrace(value) !== undefined
@@ -99,6 +107,10 @@ const EXTRAS: {
   silentEnds: {
     write: ({ silentEnds }) => silentEnds === 0 ? undefined : silentEnds,
     is: (value) => isWhole(value, 1)
+  },
+  hasSlot: {
+    write: ({ hasSlot }) => hasSlot ? true : undefined,
+    is: (value) => value === true
   }
 }
 
@@ -211,9 +223,11 @@ export const decode = (bytes: Uint8Array): Row | undefined => {
     endedAt: fields[10],
     revision: fields[11],
     error: fields[12],
+    order: extras.get("order"),
     trace: readTrace(extras.get("trace")),
     unreadableSince: extras.get("unreadableSince"),
     silentEnds: extras.get("silentEnds") ?? 0,
+    hasSlot: extras.get("hasSlot") ?? false,
     body: { dataBytes: fields[13], nextBytes: fields[14], bytes: fields[15] ?? undefined }
   }
 }

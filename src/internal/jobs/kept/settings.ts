@@ -65,6 +65,7 @@ const NO_STAMP = new Uint8Array(STAMP_BYTES)
 const tellOfTimeout = ({ keys, state }: Place): void => {
   state.setVersionstampedValue(keys.timeoutChanged, NO_STAMP, 0)
   touchedOf(state).ring(keys.revokedBell)
+  touchedOf(state).ring(keys.changedBell)
 }
 
 export const getTimeout = (model: Model): Effect.Effect<Duration.Duration, InvalidOption, Transaction> =>

@@ -112,7 +112,7 @@ const rangesOf = (
     case undefined:
       return [whole(keys.jobs)]
     case "pending":
-      return [whole(keys.pending), whole(keys.parked)]
+      return [whole(keys.now), whole(keys.pending), whole(keys.parked)]
     case "running":
       return [whole(keys.seqs)]
     default:

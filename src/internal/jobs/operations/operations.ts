@@ -95,6 +95,7 @@ const scheduleOf = Effect.fnUntraced(function*(model: Model, options: AddOptions
   if (options.delay === undefined) return at
   if (at !== undefined) return yield* invalid(model, "delay", "cannot be used together with scheduledAt")
   const millis = millisOf(options.delay)
+  if (millis === 0) return undefined
   return millis === undefined || now + millis > TIME_LIMIT_MILLIS
     ? yield* invalid(model, "delay", "must be a duration that ends at some time")
     : Math.round(now + millis)
@@ -138,7 +139,9 @@ export const addTo = Effect.fnUntraced(function*(
   const row = yield* Lifecycle.load(place, id)
   if (row === undefined) {
     const trace = traceOf(yield* Effect.context<never>())
-    const added = Lifecycle.newRow({ data: bytes, priority, scheduledAt: scheduledAt ?? now, key, addedAt: now, trace })
+    const order = scheduledAt === undefined ? yield* Lifecycle.orderNow(place) : undefined
+    const at = { scheduledAt: scheduledAt ?? now, addedAt: now, order }
+    const added = Lifecycle.newRow({ data: bytes, priority, key, trace, ...at })
     Lifecycle.change(place, id, undefined, added)
     return "added"
   }
@@ -196,6 +199,27 @@ const resubmitIn = Effect.fnUntraced(function*(
   const row = yield* found(place, id)
   return (yield* Lifecycle.askAgain(place, id, row, { scheduledAt, data })).state
 })
+
+/** A waiting job has another priority, another key, or both; succeeds with whether it was waiting. */
+export const move = (
+  model: Model,
+  id: Tuple.Element,
+  input: Pick<AddOptions, "priority" | "key">
+): Effect.Effect<boolean, BadInput | JobNotFound, Transaction> =>
+  within(model, (place) =>
+    Effect.gen(function*() {
+      const options = yield* optionsOf(model, input)
+      const row = yield* found(place, id)
+      const { key, priority } = yield* checkAdd(model, {
+        priority: options.priority ?? row.priority,
+        key: "key" in options ? options.key : row.key
+      })
+      if (row.state !== "pending") return false
+      const isSame = priority === row.priority &&
+        (key === row.key || (key !== undefined && row.key !== undefined && sameElement(key, row.key)))
+      if (!isSame) yield* Lifecycle.moveTo(place, id, row, { priority, key })
+      return true
+    }))
 
 /** A dead job is pending again, its attempts back to 0. */
 export const requeueDead = (

@@ -21,7 +21,6 @@ import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
-import type { KeyValue } from "../../../Backend.ts"
 import type { BackendError } from "../../../BackendError.ts"
 import type { Tenant } from "../../../Tenant.ts"
 import { Transaction } from "../../../Transaction.ts"
@@ -39,9 +38,11 @@ import { decodeData, type Model, optionsOf, patienceOf, type Place } from "../de
 import { type Job, makeJob } from "../kept/job.ts"
 import { change, clearOrphan, isEntryOf, prefetch, putOff, start, tryLoad } from "../kept/lifecycle.ts"
 import { countOnCommit } from "../kept/metrics.ts"
+import * as Rates from "../kept/rates.ts"
 import { readData, type Row } from "../kept/row.ts"
 import * as Settings from "../kept/settings.ts"
 import { release, timeOf } from "../operations/operations.ts"
+import { type Entry, Queue } from "./queue.ts"
 import { isSuspect, type Suspect } from "./solitude.ts"
 
 /** The fewest rows of the queue that a look reads. */
@@ -91,11 +92,12 @@ export interface Taken {
   readonly isAlone: boolean
 }
 
+const UNLIMITED: Rates.Allowed = { jobs: Infinity, nextAt: NEVER }
+
 /** The candidates of one look, and where it stopped. */
 class Search {
   readonly jobs: Array<Job<any>> = []
   readonly rows: Array<Row> = []
-  nextAt = NEVER
   suspect: Suspect | undefined
   /** Suspects that were left. */
   left = 0
@@ -180,6 +182,15 @@ const takeOne = Effect.fnUntraced(function*(search: Search, pendingKey: Uint8Arr
     }
     search.isAlone = true
   }
+  const rate = place.model.rateLimitPerKey
+  if (rate !== undefined && row.key !== undefined) {
+    const slot = yield* Rates.beginOfKey(place, rate, row.key, row)
+    if (slot !== undefined) {
+      search.isAlone = false
+      search.setAside++
+      return change(place, id, row, { ...row, scheduledAt: slot, order: undefined, hasSlot: true })
+    }
+  }
   const { data } = yield* readData(place.state, place.keys, id, row)
   search.bytes += data.length
   const decoded = decodeData(place.model, id, data)
@@ -199,65 +210,40 @@ const takeOne = Effect.fnUntraced(function*(search: Search, pendingKey: Uint8Arr
 })
 
 /** Walks the queue, one priority after the other, until enough is taken. */
-const walk = Effect.fnUntraced(function*(search: Search, limit: number, dueAt: number) {
-  const { hub, place: { keys, state } } = search
-  const range = Tuple.range([], keys.pending)
-  const passed: Array<KeyValue> = []
-  let begin = range.begin
+const walk = Effect.fnUntraced(function*(search: Search, limit: number, queue: Queue) {
+  const { hub } = search
+  const passed: Array<Entry> = []
   for (;;) {
-    const wanted = Math.max(PAGE_ROWS_LIMIT, limit - search.jobs.length + hub.spread + hub.claims.size) + 1
-    const page = yield* state.getRange(begin, range.end, { limit: wanted, snapshot: true })
-    yield* prefetch(search.place, () => candidates(search, page, limit, dueAt), false)
-    let jump: Uint8Array | undefined
-    for (const row of page) {
-      const position = keys.placeOf(row.key)
-      if (position === undefined) continue
-      const { id, priority, scheduledAt } = position
-      if (scheduledAt > dueAt) {
-        search.nextAt = Math.min(search.nextAt, scheduledAt)
-        jump = keys.pendingBelow(priority)
-        break
-      }
-      const text = Keys.toText(row.key)
-      if (hub.claims.has(text)) continue
-      if (search.skip > 0) {
-        search.skip--
-        passed.push(row)
-        continue
-      }
-      yield* claim(search, text, row.key, id)
-      if (search.isFull(limit)) return true
+    if (queue.isShort) {
+      const left = limit - search.jobs.length
+      yield* queue.fill(Math.max(PAGE_ROWS_LIMIT, left + hub.spread + hub.claims.size) + 1)
+      // the jobs that will be tried, as far as one can know
+      const isFree = ({ key }: Entry) => !hub.claims.has(Keys.toText(key))
+      const candidates = () =>
+        queue.upcoming(search.skip + left, isFree).slice(search.skip).map(({ place }) => place.id)
+      yield* prefetch(search.place, candidates, false)
     }
-    if (jump === undefined && page.length < wanted) break
-    begin = jump ?? Keys.next(page.at(-1)!.key)
+    const entry = queue.shift()
+    if (entry === undefined) break
+    if (hub.claims.has(Keys.toText(entry.key))) continue
+    if (search.skip > 0) {
+      search.skip--
+      passed.push(entry)
+      continue
+    }
+    yield* claim(search, entry.key, entry.place.id)
+    if (search.isFull(limit)) return true
   }
   // fewer were there than the choice allowed for
-  for (const row of passed) {
+  for (const { key, place } of passed) {
     if (search.isFull(limit)) return true
-    const text = Keys.toText(row.key)
-    if (!hub.claims.has(text)) yield* claim(search, text, row.key, keys.placeOf(row.key)!.id)
+    if (!hub.claims.has(Keys.toText(key))) yield* claim(search, key, place.id)
   }
   return search.isFull(limit)
 })
 
-/** The jobs of a page that will be tried, as far as one can know. */
-const candidates = (
-  { hub, jobs, place, skip }: Search,
-  page: ReadonlyArray<KeyValue>,
-  limit: number,
-  dueAt: number
-): ReadonlyArray<Tuple.Element> => {
-  const ids: Array<Tuple.Element> = []
-  for (const { key } of page) {
-    const position = place.keys.placeOf(key)
-    if (position === undefined || hub.claims.has(Keys.toText(key))) continue
-    if (position.scheduledAt > dueAt || ids.length >= skip + limit - jobs.length) break
-    ids.push(position.id)
-  }
-  return ids.slice(skip)
-}
-
-const claim = (search: Search, text: string, key: Uint8Array, id: Tuple.Element): Effect.Effect<void> => {
+const claim = (search: Search, key: Uint8Array, id: Tuple.Element): Effect.Effect<void> => {
+  const text = Keys.toText(key)
   search.hub.claims.add(text)
   search.claimed.push(text)
   return takeOne(search, key, id)
@@ -294,19 +280,26 @@ export const take = Effect.fnUntraced(function*(
   const { maxRunning } = model
   const free = maxRunning === Infinity ? wanted.limit : Math.min(wanted.limit, maxRunning - (yield* running(place)))
   if (free <= 0) return none
+  const { rateLimit, rateLimitPerKey } = model
+  const rate = rateLimit === undefined ? UNLIMITED : yield* Rates.allowed(place, rateLimit)
+  if (rate.jobs === 0) return { ...none, nextAt: rate.nextAt }
+  if (rateLimitPerKey !== undefined) yield* Rates.clearEnded(place, rateLimitPerKey)
   const skip = hub.spread === 0 ? 0 : yield* Random.nextIntBetween(0, hub.spread)
   const search = new Search(place, hub, wanted.isBusy === true, claimed, skip)
   if (wanted.suspect !== undefined) {
     const { id, pendingKey } = wanted.suspect
-    const text = Keys.toText(pendingKey)
-    if (!hub.claims.has(text)) yield* claim(search, text, pendingKey, id)
+    if (!hub.claims.has(Keys.toText(pendingKey))) yield* claim(search, pendingKey, id)
+    if (rateLimit !== undefined && search.jobs.length > 0) yield* Rates.began(place, rateLimit, search.jobs.length)
     return { ...none, jobs: search.jobs, rows: search.rows, isCut: true, isAlone: search.isAlone }
   }
-  const isFull = yield* walk(search, free, wanted.maxScheduledTime ?? state.timeMillis)
+  const isFixed = wanted.maxScheduledTime !== undefined
+  const queue = new Queue(place, wanted.maxScheduledTime ?? state.timeMillis, isFixed)
+  const isFull = yield* walk(search, Math.min(free, rate.jobs), queue)
   const isCut = isFull && search.left < LEAVE_LIMIT
   // a fixed limit does not move with the clock: what lies beyond it never becomes due
-  const nextAt = wanted.maxScheduledTime === undefined ? search.nextAt : NEVER
+  const nextAt = isFixed ? NEVER : queue.nextAt
   const { isAlone, jobs, rows, suspect } = search
+  if (rateLimit !== undefined && jobs.length > 0) yield* Rates.began(place, rateLimit, jobs.length)
   return { ...none, jobs, rows, nextAt, isCut, suspect, isAlone }
 })
 

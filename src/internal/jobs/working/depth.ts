@@ -19,18 +19,25 @@ import { counts } from "../operations/listing.ts"
 const REST_MILLIS = 1_000
 
 /** When the job that is due the longest was due: one read a priority in use. */
-const oldestDue = Effect.fnUntraced(function*({ keys, state }: Place) {
-  const { begin, end } = Tuple.range([], keys.pending)
+const oldestOf = Effect.fnUntraced(function*({ keys, state }: Place, prefix: Uint8Array) {
+  const { begin, end } = Tuple.range([], prefix)
   let oldest = Infinity
   let from = begin
   for (;;) {
     const [first] = yield* state.getRange(from, end, { limit: 1, snapshot: true })
-    const position = first === undefined ? undefined : keys.placeOf(first.key)
+    const position = first === undefined
+      ? undefined
+      : prefix === keys.now
+      ? keys.nowPlaceOf(first.key)
+      : keys.placeOf(first.key)
     if (position === undefined) return oldest
     oldest = Math.min(oldest, position.scheduledAt)
-    from = keys.pendingBelow(position.priority)
+    from = keys.below(prefix, position.priority)
   }
 })
+
+const oldestDue = (place: Place) =>
+  Effect.zipWith(oldestOf(place, place.keys.now), oldestOf(place, place.keys.pending), Math.min)
 
 export class Depth {
   readonly #stirred = Latch.makeUnsafe(false)

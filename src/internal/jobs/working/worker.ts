@@ -30,7 +30,7 @@ import type { Trace } from "../../data/trace.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import type { Hub } from "../background/hub.ts"
 import { passedMillis } from "../background/time.ts"
-import { elementText, type Model } from "../definition/model.ts"
+import { byUrgency, elementText, type Model } from "../definition/model.ts"
 import { type Job, lockOf, wasSettledHere } from "../kept/job.ts"
 import { type JobMetrics, metricsOf, record } from "../kept/metrics.ts"
 import { PART_BYTES_LIMIT, PartLimit } from "../kept/passLimits.ts"
@@ -75,9 +75,6 @@ const controllerOf = (held: Held): AbortController => {
   return held.controller
 }
 
-/** The order in which waiting jobs begin: that of the queue. */
-const byUrgency = (a: Held, b: Held): number => b.job.priority - a.job.priority || a.job.scheduledAt - b.job.scheduledAt
-
 export class Worker<E> implements Taker {
   readonly #hub: Hub
   readonly #model: Model
@@ -108,7 +105,7 @@ export class Worker<E> implements Taker {
 
   /** Handlers run with the loggers, the tracer and the clock of `services`. */
   constructor(hub: Hub, model: Model, run: Run<E>, capacity: Capacity, services: Context.Context<never>) {
-    const { maxAttempts, maxRunning, maxRunningPerKey } = model
+    const { maxAttempts, maxRunning, maxRunningPerKey, rateLimit, rateLimitPerKey } = model
     this.#hub = hub
     this.#model = model
     this.#run = run
@@ -118,7 +115,8 @@ export class Worker<E> implements Taker {
     this.#clock = Context.get(services, Clock.Clock)
     this.#solitude = solitudeOf(hub)
     // a job that waits here takes a place from another process, and an attempt from itself should this process die
-    const isLimited = maxRunning !== Infinity || maxRunningPerKey !== Infinity || capacity.isBatched
+    const isLimited = maxRunning !== Infinity || maxRunningPerKey !== Infinity || rateLimit !== undefined ||
+      rateLimitPerKey !== undefined || capacity.isBatched
     this.#ahead = new Ahead(isLimited ? 0 : maxAttempts === Infinity ? Infinity : capacity.jobs())
     this.#depth = new Depth(hub, model)
     this.#leases = new Leases(hub, model, {
@@ -283,7 +281,8 @@ export class Worker<E> implements Taker {
       for (const [index, job] of taken.jobs.entries()) this.#hold(job, taken.rows[index]!, begunMillis)
       if (taken.isAlone) this.#solitude.began(this)
       if (this.#isDraining || taken.isPaused) this.#giveUpWaiting()
-      this.#waiting.sort(byUrgency)
+      const compare = byUrgency(this.#model)
+      this.#waiting.sort((a, b) => compare(a.job, b.job))
       this.#startNext()
       if (taken.jobs.length > 0 || taken.isCut) return Effect.void
       if (taken.suspect !== undefined) {

@@ -13,6 +13,7 @@ import { ActionTimeout } from "../definition/errors.ts"
 import type { ActionRequest } from "../definition/model.ts"
 import { isHalt } from "../definition/outcome.ts"
 import { identityOf } from "../kept/layout.ts"
+import { guarded } from "./frozen.ts"
 import { type Ran, runOutside } from "./outside.ts"
 import type { Server } from "./server.ts"
 
@@ -86,7 +87,12 @@ const runMessage = Effect.fnUntraced(function*(server: Server, { id, requests }:
     const exit = yield* runAfterCommit(
       server,
       `the action "${request.tag}"`,
-      Effect.suspend(() => handler(request.payload, state, context))
+      guarded(
+        server,
+        `the action "${request.tag}"`,
+        state,
+        Effect.suspend(() => handler(request.payload, state, context))
+      )
     )
     if (Exit.isFailure(exit)) {
       yield* logError(`${server.name}: the action "${request.tag}" crashed`, exit.cause)

@@ -17,7 +17,7 @@ import * as Tracer from "effect/Tracer"
 import type { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
 import { checkerOf, codecOf } from "../../data/codec.ts"
-import { show } from "../../data/show.ts"
+import { reading, show } from "../../data/show.ts"
 import { messageOfThrown } from "../../data/thrown.ts"
 import type { Trace } from "../../data/trace.ts"
 import type { Caller, Envelope } from "../../queue/envelope.ts"
@@ -36,6 +36,7 @@ import type {
 import { isGone } from "../definition/outcome.ts"
 import { identityOf } from "../kept/layout.ts"
 import * as Answers from "../sending/answerCodec.ts"
+import { guarded } from "./frozen.ts"
 import { record } from "./metrics.ts"
 import type { HeldLogs, PureRunner } from "./purity.ts"
 import type { Server } from "./server.ts"
@@ -204,9 +205,10 @@ export const settle = (
   callback: Effect.Effect<Outcome, unknown, Transaction>
 ): Effect.Effect<Handled, Crash> => {
   const { message } = input
+  const pure = guarded(server, `the handler of "${message.tag}"`, state, callback)
   const takeBack = runner.mark()
   let span: Tracer.AnySpan | undefined
-  const run = observed(server, input, runner.run(message.tag, callback), (own) => {
+  const run = observed(server, input, runner.run(message.tag, pure), (own) => {
     span = own
   })
   return Effect.matchCauseEffect(run, {
@@ -220,9 +222,11 @@ export const settle = (
     },
     onSuccess: (outcome) => {
       const problem = problemOf(server, message, outcome)
-      return problem === undefined
-        ? Effect.succeed(span === undefined ? handledOf(outcome, state) : { ...handledOf(outcome, state), span })
-        : Effect.fail(new Crash([message.tag], Cause.die(new TypeError(problem)), logs, index))
+      // what is returned can be something else each time that it is looked at
+      const handled = problem === undefined ? reading(() => handledOf(outcome, state), undefined) : undefined
+      if (handled !== undefined) return Effect.succeed(span === undefined ? handled : { ...handled, span })
+      const defect = new TypeError(problem ?? `the handler of "${message.tag}" returned what cannot be read`)
+      return Effect.fail(new Crash([message.tag], Cause.die(defect), logs, index))
     }
   })
 }

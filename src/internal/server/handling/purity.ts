@@ -28,6 +28,7 @@ import { Transaction } from "../../../Transaction.ts"
 import { Callback } from "../../transactions/callback.ts"
 import { writeLine } from "../../transactions/logging.ts"
 import type { TransactionState } from "../../transactions/state.ts"
+import { StrictMode } from "../../transactions/strictMode.ts"
 import { guardedTracer } from "../../transactions/tracing.ts"
 import { CallbackTooLong, ImpureCallback } from "../definition/errors.ts"
 import { type Addressed, identityOf } from "../kept/layout.ts"
@@ -231,6 +232,7 @@ export class PureRunner {
     const outer = this.#outer
     const services = new Map<string, unknown>([
       [Transaction.key, this.#state],
+      [StrictMode.key, Context.get(outer, StrictMode)],
       [Callback.key, (operation: string) => this.#impure(operation)],
       [Clock.Clock.key, new FrozenClock(this.#state.timeMillis, () => this.#impure())],
       [Random.Random.key, new SeededRandom(this.#state.operationId)],

@@ -15,6 +15,8 @@
  *    place, and its server waits for one.
  * 6. At rest a server keeps nothing but its state, for `idleTimeToLive`, and not more than `maxResident` of them; one with
  *    an action, a call or a lock under way is kept (rule H4).
+ * 7. While its locked section runs, and in the pause of the restart schedule after one whose handler died, a server is aside
+ *    whatever is heard of it.
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -86,6 +88,8 @@ interface Known {
   isCalled: boolean
   /** Locked sections and calls past the queue that are under way (6). */
   holds: number
+  /** Whether its locked section runs, or the pause after one whose handler died: nothing else can be done here (7). */
+  isLocked: boolean
   resident: Resident | undefined
 }
 
@@ -94,6 +98,8 @@ interface Resident {
   readonly server: Server
   readonly pace: Pace
   step: ((input: unknown) => Effect.Effect<unknown, unknown>) | undefined
+  /** The same after locked handlers that died; it starts over after one that lived. */
+  lockStep: ((input: unknown) => Effect.Effect<unknown, unknown>) | undefined
   unreadableMillis: number
   usedMillis: number
 }
@@ -170,13 +176,24 @@ export class Host implements LocalHost {
     if (known === undefined) {
       if (this.#isClosed || !this.#life.isMine(this.#name, packed)) return true
       if (this.#line.length - this.#lineAt >= LINE_LIMIT) return false
-      this.#enter({ text, tuid, status: "aside", entry: "", isCalled: false, holds: 0, resident: undefined }, entry)
+      this.#enter({
+        text,
+        tuid,
+        status: "aside",
+        entry: "",
+        isCalled: false,
+        holds: 0,
+        isLocked: false,
+        resident: undefined
+      }, entry)
       return true
     }
     const isNew = known.entry !== entry
     known.entry = entry
     if (known.status === "working") known.isCalled ||= isNew
-    else if (known.status === "resting" || known.status === "aside" && isNew) this.#enter(known, entry)
+    else if (known.status === "resting" || known.status === "aside" && isNew && !known.isLocked) {
+      this.#enter(known, entry)
+    }
     return true
   }
 
@@ -299,7 +316,7 @@ export class Host implements LocalHost {
 
   /** Sets a server aside until its time has come, or it hears of another entry (3). */
   #setAside(known: Known, millis: number): void {
-    if (known.isCalled) return this.#enter(known, known.entry)
+    if (known.isCalled && !known.isLocked) return this.#enter(known, known.entry)
     known.status = "aside"
     if (millis === Infinity) return
     const { entry } = known
@@ -350,24 +367,38 @@ export class Host implements LocalHost {
   }
 
   /** The locked section of a server: it holds a place for locks, and none of those who work (2, 5). */
-  #section(known: Known, { server }: Resident, acquired: Acquired): Effect.Effect<void> {
+  #section(known: Known, resident: Resident, acquired: Acquired): Effect.Effect<void> {
     return Effect.sync(() => {
+      const { server } = resident
       known.holds++
+      known.isLocked = true
       this.#locked++
-      this.#run(
-        Effect.ensuring(
-          Effect.catchCause(
-            Effect.asVoid(counted(server, false, runLocked(server, acquired))),
-            (cause) => logWarning(`${server.name}: the end of a lock could not be written`, cause)
-          ),
+      const section = Effect.catchCause(
+        counted(server, false, runLocked(server, acquired)),
+        (cause) => Effect.as(logWarning(`${server.name}: the end of a lock could not be written`, cause), undefined)
+      )
+      this.#run(Effect.flatMap(section, (ended) => {
+        known.holds--
+        this.#locked--
+        this.#admit()
+        const pause = ended?._tag === "Crashed" ? this.#pause(resident, ended.cause) : Effect.void
+        if (ended?._tag === "Answered") resident.lockStep = undefined
+        return Effect.ensuring(
+          pause,
           Effect.sync(() => {
-            known.holds--
-            this.#locked--
+            known.isLocked = false
             if (known.status === "aside") this.#enter(known, known.entry)
-            this.#admit()
           })
         )
-      )
+      }))
+    })
+  }
+
+  /** The pause after a locked handler that died (7). */
+  #pause(resident: Resident, cause: Cause.Cause<unknown>): Effect.Effect<void> {
+    return Effect.gen({ self: this }, function*() {
+      resident.lockStep ??= yield* Schedule.toStepWithSleep(this.#parts.options.restart ?? defaultRestart)
+      yield* Effect.exit(Effect.raceFirst(Effect.exit(resident.lockStep(Cause.squash(cause))), this.#closing.await))
     })
   }
 
@@ -401,6 +432,7 @@ export class Host implements LocalHost {
       server,
       pace: paceOf(server),
       step: undefined,
+      lockStep: undefined,
       unreadableMillis: UNREADABLE_FIRST_MILLIS,
       usedMillis: 0
     }
@@ -459,7 +491,16 @@ export class Host implements LocalHost {
     const text = Keys.toText(packed)
     let known = this.#known.get(text)
     if (known === undefined) {
-      known = { text, tuid, status: "resting", entry: "", isCalled: false, holds: 0, resident: undefined }
+      known = {
+        text,
+        tuid,
+        status: "resting",
+        entry: "",
+        isCalled: false,
+        holds: 0,
+        isLocked: false,
+        resident: undefined
+      }
       this.#known.set(text, known)
     }
     const held = known

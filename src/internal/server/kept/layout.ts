@@ -63,24 +63,24 @@ export const identityOf = ({ definition, keys }: Addressed) => ({
   tuid: keys.tuidText ?? textOfTuid(keys.tuid)
 })
 
-/** The keys of one server. */
+/** The keys of one server, each made when it is first asked for: very many servers use few of them. */
 export class ServerKeys implements QueueKeys {
   readonly tuid: Tuple.Tuple
   readonly prefix: Uint8Array
-  readonly name: Uint8Array
-  readonly head: Uint8Array
-  readonly state: Uint8Array
-  readonly items: Uint8Array
-  readonly push: Uint8Array
-  readonly pop: Uint8Array
-  readonly waiting: Uint8Array
-  readonly lock: Uint8Array
-  readonly dead: Uint8Array
-  readonly deadCount: Uint8Array
-  readonly timers: Uint8Array
-  readonly timerIds: Uint8Array
-  readonly timerCount: Uint8Array
-  readonly wake: Uint8Array
+  #name: Uint8Array | undefined
+  #head: Uint8Array | undefined
+  #state: Uint8Array | undefined
+  #items: Uint8Array | undefined
+  #push: Uint8Array | undefined
+  #pop: Uint8Array | undefined
+  #waiting: Uint8Array | undefined
+  #lock: Uint8Array | undefined
+  #dead: Uint8Array | undefined
+  #deadCount: Uint8Array | undefined
+  #timers: Uint8Array | undefined
+  #timerIds: Uint8Array | undefined
+  #timerCount: Uint8Array | undefined
+  #wake: Uint8Array | undefined
   readonly #tenantPrefix: Uint8Array
   readonly #definition: Owner
   #place: Place | undefined
@@ -93,20 +93,66 @@ export class ServerKeys implements QueueKeys {
     this.tuid = tuid
     this.#definition = definition
     this.prefix = Tuple.pack(["s", tuid], libraryPrefix(tenantPrefix))
-    this.name = Tuple.pack(["name"], this.prefix)
-    this.head = Tuple.pack(["head"], this.prefix)
-    this.state = Tuple.pack(["state"], this.prefix)
-    this.items = Tuple.pack(["item"], this.prefix)
-    this.push = Tuple.pack(["push"], this.prefix)
-    this.pop = Tuple.pack(["pop"], this.prefix)
-    this.waiting = Tuple.pack(["wait"], this.prefix)
-    this.lock = Tuple.pack(["lock"], this.prefix)
-    this.dead = Tuple.pack(["dead"], this.prefix)
-    this.deadCount = Tuple.pack(["deads"], this.prefix)
-    this.timers = Tuple.pack(["timer"], this.prefix)
-    this.timerIds = Tuple.pack(["timerId"], this.prefix)
-    this.timerCount = Tuple.pack(["timers"], this.prefix)
-    this.wake = Tuple.pack(["wake"], this.prefix)
+  }
+
+  get name(): Uint8Array {
+    return this.#name ??= this.#at("name")
+  }
+
+  get head(): Uint8Array {
+    return this.#head ??= this.#at("head")
+  }
+
+  get state(): Uint8Array {
+    return this.#state ??= this.#at("state")
+  }
+
+  get items(): Uint8Array {
+    return this.#items ??= this.#at("item")
+  }
+
+  get push(): Uint8Array {
+    return this.#push ??= this.#at("push")
+  }
+
+  get pop(): Uint8Array {
+    return this.#pop ??= this.#at("pop")
+  }
+
+  get waiting(): Uint8Array {
+    return this.#waiting ??= this.#at("wait")
+  }
+
+  get lock(): Uint8Array {
+    return this.#lock ??= this.#at("lock")
+  }
+
+  get dead(): Uint8Array {
+    return this.#dead ??= this.#at("dead")
+  }
+
+  get deadCount(): Uint8Array {
+    return this.#deadCount ??= this.#at("deads")
+  }
+
+  get timers(): Uint8Array {
+    return this.#timers ??= this.#at("timer")
+  }
+
+  get timerIds(): Uint8Array {
+    return this.#timerIds ??= this.#at("timerId")
+  }
+
+  get timerCount(): Uint8Array {
+    return this.#timerCount ??= this.#at("timers")
+  }
+
+  get wake(): Uint8Array {
+    return this.#wake ??= this.#at("wake")
+  }
+
+  #at(name: string): Uint8Array {
+    return Tuple.pack([name], this.prefix)
   }
 
   /** Where the server stands in the indexes of its definition. */

@@ -142,7 +142,15 @@ export const batchBody = Effect.fnUntraced(function*(
   if (peeked.length === 0) {
     return { _tag: "Idle", watch: watchKey(state, server.keys.push), dueMillis: untilTimer(pace, state.timeMillis) }
   }
-  return yield* runItems(server, state, pace, head, untilFailed(peeked.slice(0, pace.limit)), peeked.length)
+  const items = untilFailed(peeked.slice(0, pace.limit))
+  return yield* Effect.catchDefect(
+    runItems(server, state, pace, head, items, peeked.length),
+    // whatever it was of: one message alone is charged, and a batch comes down to that
+    (defect) => {
+      const tags = items.flatMap((item) => tagsOf(Envelopes.decode(item.message)))
+      return Effect.fail(new Crash(tags, Cause.die(defect), pace.logs, undefined))
+    }
+  )
 })
 
 /** Whether timers are due as far as is known, or an earlier one may have been set. */

@@ -207,10 +207,13 @@ const live = Effect.fnUntraced(function*(server: Server) {
       return Effect.andThen(sweepWaiting(server), waitFor(server, batch))
     })
   let step = yield* Schedule.toStepWithSleep(restart)
+  let isStepped = false
   while (!isEnded(server)) {
     const exit = yield* turnAndWait(server, pace, idle)
     if (Exit.isSuccess(exit)) {
-      step = yield* Schedule.toStepWithSleep(restart)
+      // most turns follow a success, and a schedule that has not begun starts nowhere else
+      if (isStepped) step = yield* Schedule.toStepWithSleep(restart)
+      isStepped = false
       continue
     }
     const error = exit.cause.reasons.find((reason) => reason._tag === "Fail")?.error
@@ -220,6 +223,7 @@ const live = Effect.fnUntraced(function*(server: Server) {
     }
     // what a locked handler died of has been logged and counted
     if (!(error instanceof LockedCrash)) yield* failed(server, pace, exit.cause)
+    isStepped = true
     const pause = Effect.raceFirst(step(Cause.squash(exit.cause)), Deferred.await(server.ended))
     const again = yield* Effect.exit(pause)
     if (Exit.isFailure(again) && !Cause.hasInterruptsOnly(again.cause)) yield* giveUp(server)

@@ -20,13 +20,14 @@ import * as Effect from "effect/Effect"
 import type { BackendError } from "../../../BackendError.ts"
 import type { StateError } from "../../../StateCodec.ts"
 import { Transaction } from "../../../Transaction.ts"
-import { show } from "../../data/show.ts"
+import { isA, show } from "../../data/show.ts"
 import { messageOfThrown, textOfCause } from "../../data/thrown.ts"
 import * as Envelopes from "../../queue/envelope.ts"
 import * as Queue from "../../queue/queue.ts"
 import { logError } from "../../transactions/logging.ts"
 import { transact } from "../../transactions/loop.ts"
 import type { TransactionState } from "../../transactions/state.ts"
+import { ImpureTransaction } from "../../transactions/strictMode.ts"
 import { HandlerCrashed, Locked, LockFenced, ServerKilled, ServerStopped } from "../definition/errors.ts"
 import { runActions } from "../handling/actions.ts"
 import { answerOf, Crash, handle, type Handled, type Incoming } from "../handling/handlers.ts"
@@ -220,6 +221,20 @@ const crashOf = (direct: Direct, held: Held) => (error: BackendError | Crash | U
     ? new Crash([direct.message.tag], Cause.die(error), held.logs, undefined)
     : error
 
+/** A transaction whose failure, or death, is its message's crash where the message did that; strict mode tells its caller. */
+const orCrash = <A>(
+  run: Effect.Effect<A, BackendError | Crash | Unreadable | ServerKilled | Locked>,
+  direct: Direct,
+  held: Held
+) =>
+  Effect.catchDefect(
+    Effect.mapError(run, crashOf(direct, held)),
+    (defect) =>
+      isA(defect, ImpureTransaction)
+        ? Effect.die(defect)
+        : Effect.fail(new Crash([direct.message.tag], Cause.die(defect), held.logs, undefined))
+  )
+
 /** What a call conflicted with may have been the end of the server: then there is no queue to go to. */
 const unlessKilled = (server: Server): Effect.Effect<Progress, Failure> =>
   Effect.flatMap(
@@ -247,7 +262,7 @@ export const runInline = (
       // the end of the handle comes with the commit: who waits behind it must not overtake it
       accepted: (ran) => ran?.handled.stopped ? undefined : release()
     })
-    const attempt = Effect.matchEffect(Effect.mapError(run, crashOf(direct, held)), {
+    const attempt = Effect.matchEffect(orCrash(run, direct, held), {
       onSuccess: (ran) => Effect.succeed(ran ?? TO_QUEUE),
       onFailure: (error): Effect.Effect<Progress | Crash, Failure> => {
         if (error._tag === "Crash") return Effect.succeed(error)
@@ -310,7 +325,7 @@ export const runPriority = (
   const run = transact(server.tenant, body(server, direct, false, held), { retried: (error) => retried(server, error) })
   return Effect.flatMap(
     Effect.catch(
-      Effect.mapError(run, crashOf(direct, held)),
+      orCrash(run, direct, held),
       (error): Effect.Effect<never, Failure> =>
         error._tag === "Crash" ? crashedPriority(server, direct, error) : failed(server, error)
     ),

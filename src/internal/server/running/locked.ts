@@ -33,6 +33,7 @@ import { traced, under } from "../../transactions/tracing.ts"
 import { awaitWatch, watchKey } from "../../transactions/watching.ts"
 import type { LockedOutcome } from "../definition/model.ts"
 import { runActions } from "../handling/actions.ts"
+import { guarded } from "../handling/frozen.ts"
 import { contextOf, type Incoming } from "../handling/handlers.ts"
 import { record } from "../handling/metrics.ts"
 import { runOutside } from "../handling/outside.ts"
@@ -120,10 +121,11 @@ const runHandler = (
 ): Effect.Effect<Exit.Exit<LockedOutcome, unknown>> => {
   const { input, lock } = acquired
   const handler = server.effects.locked.get(input.message.tag)!
-  const run = Effect.suspend(() => {
+  const handling = Effect.suspend(() => {
     const result = handler(input.payload, state, { ...contextOf(server, input), kind: lock.kind })
     return (Effect.isEffect(result) ? result : Effect.succeed(result)) as Effect.Effect<LockedOutcome, unknown>
   })
+  const run = guarded(server, `the locked handler of "${input.message.tag}"`, state, handling)
   const bounds = { holdsQueue: true, until: untilBroken(server, lock) }
   return Effect.map(runOutside(server, run, bounds), ({ cut, exit }) => {
     const isOwn = exit !== undefined && !(Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause))

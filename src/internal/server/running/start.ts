@@ -21,7 +21,7 @@ import type { Behaviour, Effects, Options } from "../definition/model.ts"
 import { holdLogs, PureRunner } from "../handling/purity.ts"
 import { make, type Server } from "../handling/server.ts"
 import { first, type Head } from "../kept/head.ts"
-import { ServerKeys, textOfTuid } from "../kept/layout.ts"
+import { type ServerKeys, textOfTuid } from "../kept/layout.ts"
 import { headOf, named, readState, writeHead, writeName } from "../kept/state.ts"
 import { relist } from "../mending/relisting.ts"
 import * as Clients from "../sending/client.ts"
@@ -33,29 +33,33 @@ import * as Handles from "./handle.ts"
 export { client } from "../sending/client.ts"
 export { castAllTx, castSelfTx } from "../sending/messages.ts"
 
-/** Writes the first state, or finds that there is one. Succeeds with the tuid that counts. */
-const initialise = Effect.fnUntraced(function*(behaviour: Behaviour, options: Options, tenant: Tenant["Service"]) {
+/** Writes the first state, or finds that there is one. Succeeds with the keys of the tuid that counts. */
+const initialise = Effect.fnUntraced(function*(
+  behaviour: Behaviour,
+  options: Options,
+  tenant: Tenant["Service"],
+  own: ServerKeys
+) {
   const { definition } = behaviour
   const state = yield* Transaction
   const logs = yield* holdLogs
   const runner = yield* PureRunner.make({ definition, keys: options }, state, logs)
   const init = runner.run("init", Effect.suspend(() => behaviour.init({ tuid: options.tuid })))
   const initial = yield* Effect.tapCause(init, () => Effect.sync(() => logs.release()))
-  const tuid = initial.tuid ?? options.tuid
-  const keys = yield* Clients.keysOf(definition, tenant, tuid)
+  const keys = initial.tuid === undefined ? own : yield* Clients.keysOf(definition, tenant, initial.tuid)
   const [stored, bytes] = yield* Effect.all([state.get(keys.name), state.get(keys.head)])
   if (stored !== undefined && Buffer.from(stored).toString() !== definition.name) {
     return yield* new DefinitionMismatch({
       server: definition.name,
       stored: Buffer.from(stored).toString(),
-      tuid: textOfTuid(tuid)
+      tuid: keys.tuidText
     })
   }
   const head = bytes === undefined ? undefined : yield* headOf(bytes)
   if (head === undefined || options.reset) yield* writeFirst(behaviour, state, keys, head, initial.state)
   else yield* readState(StateCodec.make(definition.state), keys)
   state.onCommit.push(() => logs.release())
-  return tuid
+  return keys
 })
 
 /** Writes the first state; a lock, and the messages of broken ones, stay what they are. */
@@ -117,17 +121,26 @@ const runConsumer = (server: Server): Effect.Effect<unknown> =>
 export const start = Effect.fnUntraced(function*(behaviour: Behaviour, effects: Effects, options: Options) {
   const tenant = yield* Tenant
   const { definition } = behaviour
-  yield* Clients.keysOf(definition, tenant, options.tuid)
+  const own = yield* Clients.keysOf(definition, tenant, options.tuid)
   yield* register(behaviour, options.tuid, tenant)
-  const tuid: Tuple.Tuple = yield* named(
+  const keys: ServerKeys = yield* named(
     { definition, keys: options },
-    transact(tenant, initialise(behaviour, options, tenant))
+    transact(tenant, initialise(behaviour, options, tenant, own))
   )
-  const keys = new ServerKeys(tenant.prefix, tuid, definition)
   const parent = yield* Scope.Scope
   const scope = yield* Scope.fork(parent)
   const context = yield* Effect.context<never>()
-  const server = make({ definition, behaviour, effects, options, tenant, tuid, keys, context, isHosted: false })
+  const server = make({
+    definition,
+    behaviour,
+    effects,
+    options,
+    tenant,
+    tuid: keys.tuid,
+    keys,
+    context,
+    isHosted: false
+  })
   yield* Scope.addFinalizer(scope, close(server, "the server's scope closed"))
   if (isForever(server)) {
     yield* logWarning(

@@ -1,0 +1,95 @@
+/**
+ * What is done to many jobs at once: in passes, each a transaction of its own that does a bounded share. A pass does what
+ * it does to the jobs as they are then; what comes meanwhile can be met or not.
+ */
+import * as Effect from "effect/Effect"
+import type { BackendError } from "../../../BackendError.ts"
+import { Tenant } from "../../../Tenant.ts"
+import type * as Tuple from "../../../Tuple.ts"
+import { transact } from "../../transactions/loop.ts"
+import { InvalidOption } from "../definition/errors.ts"
+import { type State, STATES } from "../definition/layout.ts"
+import { type Model, optionsOf, type Place, within } from "../definition/model.ts"
+import { askAgain, removeJob, tryLoad } from "../kept/lifecycle.ts"
+import type { Row } from "../kept/row.ts"
+import { list, type Listed } from "./listing.ts"
+
+/** Jobs that one pass looks at. */
+const PASS_JOBS_LIMIT = 200
+
+/**
+ * Which jobs are meant: those of a state, if one is given, that `where` says yes to, if it is given.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface ManyOptions<in A> {
+  readonly state?: State | undefined
+  /** Gets a job as a list shows it. It can be asked more than once about a job. */
+  readonly where?: ((job: Listed<A>) => boolean) | undefined
+}
+
+type Refused = InvalidOption | BackendError
+
+/** One pass over a page: succeeds with how many jobs it changed, and where the next one begins. */
+const passOver = (
+  model: Model,
+  options: ManyOptions<any>,
+  after: string | undefined,
+  use: (place: Place, id: Tuple.Element, row: Row) => Effect.Effect<unknown>
+) =>
+  Effect.flatMap(
+    list(model, { state: options.state, limit: PASS_JOBS_LIMIT, after }),
+    ({ jobs, next }) =>
+      within(model, (place) => {
+        const chosen = options.where === undefined ? jobs : jobs.filter(options.where)
+        const each = Effect.forEach(chosen, ({ id, state }) =>
+          Effect.flatMap(tryLoad(place, id), (row) =>
+            // the list looks by snapshot: what counts is the row
+            row === undefined || row === "unreadable" || row.state !== state
+              ? Effect.succeed(0)
+              : Effect.as(use(place, id, row), 1)))
+        return Effect.map(each, (counts) => ({ count: counts.reduce((sum, one) => sum + one, 0), next }))
+      })
+  )
+
+const overAll = Effect.fnUntraced(function*(
+  model: Model,
+  input: ManyOptions<any> | undefined,
+  fallback: State | undefined,
+  states: ReadonlyArray<State>,
+  use: (place: Place, id: Tuple.Element, row: Row) => Effect.Effect<unknown>
+): Effect.fn.Return<number, Refused, Tenant> {
+  const tenant = yield* Tenant
+  const given = yield* optionsOf(model, input)
+  const options = { ...given, state: given.state ?? fallback }
+  if (options.where !== undefined && typeof options.where !== "function") {
+    return yield* new InvalidOption({ type: model.type, option: "where", problem: "must be a function" })
+  }
+  if (options.state !== undefined && !states.includes(options.state)) {
+    const problem = `must be one of ${states.join(", ")}`
+    return yield* new InvalidOption({ type: model.type, option: "state", problem })
+  }
+  let total = 0
+  let after: string | undefined
+  do {
+    const { count, next } = yield* transact(tenant, passOver(model, options, after, use))
+    total += count
+    after = next
+  } while (after !== undefined)
+  return total
+})
+
+/** Removes all that are meant. */
+export const removeAll = (model: Model, options?: ManyOptions<any>): Effect.Effect<number, Refused, Tenant> =>
+  overAll(model, options, undefined, STATES, removeJob)
+
+/** Runs all again that are meant: dead ones, unless finished ones are asked for. */
+export const retryAll = (model: Model, options?: ManyOptions<any>): Effect.Effect<number, Refused, Tenant> =>
+  overAll(
+    model,
+    options,
+    "dead",
+    ["dead", "finished"],
+    (place, id, row) => askAgain(place, id, row, { scheduledAt: undefined, data: undefined })
+  )
