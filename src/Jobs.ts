@@ -169,6 +169,12 @@ export interface Options<S extends Schema.Codec<any, any, never, never>> {
   readonly maxRunning?: number | undefined
   /** So many jobs that were added with one `key` run together, in all processes: `Infinity` if absent. */
   readonly maxRunningPerKey?: number | undefined
+  /**
+   * A due job counts as one priority higher each time it has waited for so long, so that low priorities get their turn
+   * while there are always higher ones: at least 1 ms; never, if absent. Processes with another one order the same jobs
+   * their way.
+   */
+  readonly aging?: Duration.Input | undefined
   /** So many runs of this type begin in any window of that length, in all processes: no limit if absent. */
   readonly rateLimit?: RateLimit | undefined
   /**

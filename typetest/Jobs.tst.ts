@@ -51,6 +51,11 @@ describe("creation", () => {
 })
 
 describe("definition", () => {
+  it("takes an aging", () => {
+    expect(Jobs.make).type.toBeCallableWith("a", { data: Schema.Number, aging: "1 hour" })
+    expect(Jobs.make).type.not.toBeCallableWith("a", { data: Schema.Number, aging: true })
+  })
+
   it("takes rates of a limit and a window", () => {
     const data = Schema.Number
     expect(Jobs.make).type.toBeCallableWith("a", { data, rateLimit: { limit: 1, window: "1 second" } })

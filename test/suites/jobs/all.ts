@@ -1,5 +1,6 @@
 /** What jobs must do on every backend: run for each of them. */
 import { describe } from "@effect/vitest"
+import { jobsAging } from "./aging.ts"
 import { jobsBatches } from "./batches.ts"
 import { jobsConcurrency } from "./concurrency.ts"
 import { jobsCron } from "./cron.ts"
@@ -23,6 +24,7 @@ export const suite = (name: string, backend: BackendLayer) => {
     describe("order, limits and time", () => jobsConcurrency(tests))
     describe("subscriptions", () => jobsSubscriptions(tests))
     describe("workers", () => jobsWorkers(tests))
+    describe("aging", () => jobsAging(tests))
     describe("batches and stops", () => jobsBatches(tests))
     describe("rates", () => jobsRates(tests))
     describe("reports", () => jobsReports(tests))

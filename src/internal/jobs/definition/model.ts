@@ -61,6 +61,8 @@ export interface Model {
   readonly unreadableGraceMillis: number
   readonly maxRunning: number
   readonly maxRunningPerKey: number
+  /** A due job counts as one priority higher each time it has waited for so long; `Infinity` for never. */
+  readonly agingMillis: number
   readonly rateLimit: Rate | undefined
   readonly rateLimitPerKey: Rate | undefined
   /** Why the definition cannot be used: every operation fails with it, nothing is written. */
@@ -76,6 +78,7 @@ export interface Options {
   readonly unreadableGrace?: Duration.Input | undefined
   readonly maxRunning?: number | undefined
   readonly maxRunningPerKey?: number | undefined
+  readonly aging?: Duration.Input | undefined
   readonly rateLimit?: RateInput | undefined
   readonly rateLimitPerKey?: RateInput | undefined
 }
@@ -151,6 +154,20 @@ export const isCount = (value: unknown): value is number =>
 export const isPriority = (value: unknown): value is number =>
   Number.isInteger(value) && Math.abs(value as number) <= PRIORITY_LIMIT
 
+interface Urgent {
+  readonly priority: number
+  readonly scheduledAt: number
+}
+
+/**
+ * Which of two due jobs is taken first, as a sort has it. With aging a job that is due for one step of it longer is as
+ * urgent as one of the next higher priority: as both age alike, their order does not change while they wait.
+ */
+export const byUrgency = ({ agingMillis }: Model) => (a: Urgent, b: Urgent): number =>
+  agingMillis === Infinity || a.priority === b.priority
+    ? b.priority - a.priority || a.scheduledAt - b.scheduledAt
+    : (a.scheduledAt - a.priority * agingMillis) - (b.scheduledAt - b.priority * agingMillis) || b.priority - a.priority
+
 /** What is wrong with an activity timeout, if something is. */
 export const timeoutProblem = (millis: number | undefined): string | undefined =>
   millis === undefined || !Number.isFinite(millis) || millis < TIMEOUT_LIMIT_MILLIS
@@ -194,6 +211,10 @@ const problemOf = (type: Tuple.Element, options: Options): InvalidOption | undef
       "retry",
       Schedule.isSchedule(options.retry ?? defaultRetry) ? undefined : "must be a Schedule"
     ) ??
+    problem(
+      "aging",
+      (millisOf(options.aging ?? Infinity) ?? 0) >= 1 ? undefined : "must be a duration of at least 1 ms"
+    ) ??
     rate("rateLimit") ?? rate("rateLimitPerKey") ?? count("maxAttempts") ?? count("maxRunning") ??
     count("maxRunningPerKey")
 }
@@ -214,6 +235,7 @@ export const make = (type: Tuple.Element, input: Options): Model => {
     unreadableGraceMillis: millisOf(options.unreadableGrace ?? UNREADABLE_GRACE_DEFAULT) ?? 0,
     maxRunning: options.maxRunning ?? Infinity,
     maxRunningPerKey: options.maxRunningPerKey ?? Infinity,
+    agingMillis: options.aging === undefined ? Infinity : millisOf(options.aging) ?? Infinity,
     rateLimit: rateOf(options.rateLimit),
     rateLimitPerKey: rateOf(options.rateLimitPerKey),
     problem

@@ -3,13 +3,15 @@
  * commits, and jobs that are due at a time, by that time; the two are merged by priority and by when they were due. Which
  * jobs of the first kind are due needs no clock; the order of the two kinds among each other is as good as the clocks.
  *
+ * Where priorities age, each of them is a sequence of its own, and they are merged by how urgent their jobs have become.
+ *
  * Owner: one look, dropped with its transaction.
  */
 import * as Effect from "effect/Effect"
 import * as Tuple from "../../../Tuple.ts"
 import * as Keys from "../../data/keys.ts"
 import type { Place as Position } from "../definition/layout.ts"
-import type { Place } from "../definition/model.ts"
+import { byUrgency, type Place } from "../definition/model.ts"
 
 /** A job of the queue. */
 export interface Entry {
@@ -17,27 +19,26 @@ export interface Entry {
   readonly place: Position
 }
 
-/** One of the two kinds. */
+/** A part of the queue that is in its order. */
 interface Source {
   begin: Uint8Array
   readonly end: Uint8Array
+  /** Whether its jobs are due at a time. */
+  readonly isTimed: boolean
   /** Entries that were read and not looked at. */
   entries: Array<Entry>
   at: number
   isDone: boolean
 }
 
-const sourceOf = (prefix: Uint8Array): Source => ({
-  ...Tuple.range([], prefix),
+const makeSource = (begin: Uint8Array, end: Uint8Array, isTimed: boolean): Source => ({
+  begin,
+  end,
+  isTimed,
   entries: [],
   at: 0,
   isDone: false
 })
-
-const isBefore = (a: Entry, b: Entry): boolean =>
-  a.place.priority === b.place.priority
-    ? a.place.scheduledAt <= b.place.scheduledAt
-    : a.place.priority > b.place.priority
 
 export class Queue {
   /** When the next job will be due, `Infinity` if none is known. */
@@ -45,47 +46,79 @@ export class Queue {
   readonly #place: Place
   readonly #dueAt: number
   readonly #isFixed: boolean
-  readonly #now: Source
-  readonly #timed: Source
+  readonly #compare: (a: Position, b: Position) => number
+  /** Missing until it is known which priorities there are. */
+  #sources: ReadonlyArray<Source> | undefined
 
   /** Jobs due up to `dueAt`: by the clock, or, if it is fixed, by what the jobs say. */
   constructor(place: Place, dueAt: number, isFixed: boolean) {
+    const { keys, model } = place
     this.#place = place
     this.#dueAt = dueAt
     this.#isFixed = isFixed
-    this.#now = sourceOf(place.keys.now)
-    this.#timed = sourceOf(place.keys.pending)
+    this.#compare = byUrgency(model)
+    if (model.agingMillis !== Infinity) return
+    this.#sources = [[keys.now, false], [keys.pending, true]].map(([prefix, isTimed]) => {
+      const { begin, end } = Tuple.range([], prefix as Uint8Array)
+      return makeSource(begin, end, isTimed as boolean)
+    })
   }
 
   /** Whether more has to be read before the next entry is known. */
   get isShort(): boolean {
-    return [this.#now, this.#timed].some(({ at, entries, isDone }) => !isDone && at === entries.length)
+    return this.#sources === undefined ||
+      this.#sources.some(({ at, entries, isDone }) => !isDone && at === entries.length)
   }
 
-  /** Reads on, so many entries of a kind at a time. */
+  /** Reads on, so many entries of a source at a time. */
   fill(limit: number): Effect.Effect<void> {
-    return Effect.asVoid(Effect.all([
-      this.#read(this.#now, limit),
-      this.#read(this.#timed, limit)
-    ], { concurrency: "unbounded" }))
+    return Effect.flatMap(
+      this.#sources === undefined ? Effect.gen(() => this.#byPriority()) : Effect.succeed(this.#sources),
+      (sources) =>
+        Effect.forEach(this.#sources = sources, (source) => this.#read(source, limit), {
+          concurrency: "unbounded",
+          discard: true
+        })
+    )
   }
 
   /** The next entry, and the queue goes on behind it; `undefined` when there is none. */
   shift(): Entry | undefined {
-    const now = this.#now.entries[this.#now.at]
-    const timed = this.#timed.entries[this.#timed.at]
-    if (now === undefined && timed === undefined) return undefined
-    const source = timed === undefined || (now !== undefined && isBefore(now, timed)) ? this.#now : this.#timed
-    return source.entries[source.at++]
+    let first: Source | undefined
+    for (const source of this.#sources ?? []) {
+      const entry = source.entries[source.at]
+      if (entry === undefined) continue
+      if (first === undefined || this.#compare(entry.place, first.entries[first.at]!.place) < 0) first = source
+    }
+    return first?.entries[first.at++]
   }
 
   /** The entries that were read and not looked at, at most so many that `counts` accepts. */
   upcoming(limit: number, counts: (entry: Entry) => boolean): ReadonlyArray<Entry> {
-    const rests = [this.#now, this.#timed].map(({ at, entries }) => entries.slice(at).filter(counts).slice(0, limit))
-    return rests.flat().sort((a, b) => isBefore(a, b) ? -1 : 1).slice(0, limit)
+    const rests = (this.#sources ?? []).map(({ at, entries }) => entries.slice(at).filter(counts).slice(0, limit))
+    return rests.flat().sort((a, b) => this.#compare(a.place, b.place)).slice(0, limit)
   }
 
   // --- internal ---
+
+  /** A source for each priority that is in use: a read for each. */
+  *#byPriority(): Effect.fn.Return<ReadonlyArray<Source>> {
+    const { keys, state } = this.#place
+    const sources: Array<Source> = []
+    for (const prefix of [keys.now, keys.pending]) {
+      const isTimed = prefix === keys.pending
+      const { begin, end } = Tuple.range([], prefix)
+      let from = begin
+      for (;;) {
+        const [first] = yield* state.getRange(from, end, { limit: 1, snapshot: true })
+        if (first === undefined) break
+        const place = isTimed ? keys.placeOf(first.key) : keys.nowPlaceOf(first.key)
+        from = place === undefined ? Keys.next(first.key) : keys.below(prefix, place.priority)
+        if (place !== undefined) sources.push(makeSource(first.key, from, isTimed))
+      }
+    }
+    return sources
+  }
 
   *#reading(source: Source, limit: number): Effect.fn.Return<void> {
     while (!source.isDone && source.at === source.entries.length) {
@@ -106,7 +139,7 @@ export class Queue {
   /** Takes in what is due of a page, and succeeds with where the next priority begins if the rest of this one is not. */
   #passed(source: Source, page: ReadonlyArray<{ readonly key: Uint8Array }>): Uint8Array | undefined {
     const { keys } = this.#place
-    const isTimed = source === this.#timed
+    const { isTimed } = source
     for (const { key } of page) {
       const place = isTimed ? keys.placeOf(key) : keys.nowPlaceOf(key)
       if (place === undefined) continue

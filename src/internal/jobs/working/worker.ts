@@ -30,7 +30,7 @@ import type { Trace } from "../../data/trace.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import type { Hub } from "../background/hub.ts"
 import { passedMillis } from "../background/time.ts"
-import { elementText, type Model } from "../definition/model.ts"
+import { byUrgency, elementText, type Model } from "../definition/model.ts"
 import { type Job, lockOf, wasSettledHere } from "../kept/job.ts"
 import { type JobMetrics, metricsOf, record } from "../kept/metrics.ts"
 import { PART_BYTES_LIMIT, PartLimit } from "../kept/passLimits.ts"
@@ -74,9 +74,6 @@ const controllerOf = (held: Held): AbortController => {
   held.controller ??= new AbortController()
   return held.controller
 }
-
-/** The order in which waiting jobs begin: that of the queue. */
-const byUrgency = (a: Held, b: Held): number => b.job.priority - a.job.priority || a.job.scheduledAt - b.job.scheduledAt
 
 export class Worker<E> implements Taker {
   readonly #hub: Hub
@@ -284,7 +281,8 @@ export class Worker<E> implements Taker {
       for (const [index, job] of taken.jobs.entries()) this.#hold(job, taken.rows[index]!, begunMillis)
       if (taken.isAlone) this.#solitude.began(this)
       if (this.#isDraining || taken.isPaused) this.#giveUpWaiting()
-      this.#waiting.sort(byUrgency)
+      const compare = byUrgency(this.#model)
+      this.#waiting.sort((a, b) => compare(a.job, b.job))
       this.#startNext()
       if (taken.jobs.length > 0 || taken.isCut) return Effect.void
       if (taken.suspect !== undefined) {
