@@ -16,10 +16,11 @@ import { Backend, KEY_LIMIT_BYTES, KEY_PREFIX_ALLOWANCE_BYTES } from "./Backend.
 import { BackendError, InvalidArgument } from "./BackendError.ts"
 import { show } from "./internal/data/show.ts"
 import { Calls, CallsOf } from "./internal/tenant/calls.ts"
-import { checkFormat } from "./internal/tenant/format.ts"
+import { open } from "./internal/tenant/format.ts"
 import { LocalHostsOf } from "./internal/tenant/hosts.ts"
 import { processPrefix, userPrefix } from "./internal/tenant/layout.ts"
 import { INSTANCE_BYTES } from "./internal/tenant/limits.ts"
+import { ListedOf } from "./internal/tenant/listed.ts"
 import { Presence, PresenceOf } from "./internal/tenant/presence.ts"
 import { Pushes } from "./internal/tenant/pushes.ts"
 import { outside } from "./internal/transactions/callback.ts"
@@ -126,7 +127,7 @@ export const layer = (path: ReadonlyArray<string>): Layer.Layer<Tenant, BackendE
       const prefix = yield* backend.directory.open(path)
       const instance = makeInstance(backend)
       const place = { backend, prefix, userPrefix: userPrefix(prefix), services: Context.empty() }
-      yield* checkFormat(place, path)
+      const listed = yield* open(place, path)
       const presence = yield* Presence.make(place, instance)
       const slots = backend.commitCanBeUnknown
         ? new Slots(Tuple.pack(["slot"], processPrefix(prefix, instance)), presence)
@@ -134,6 +135,7 @@ export const layer = (path: ReadonlyArray<string>): Layer.Layer<Tenant, BackendE
       const calls = yield* Calls.make({ ...place, slots }, instance)
       const services = Context.empty().pipe(
         Context.add(LocalHostsOf, new Map()),
+        Context.add(ListedOf, listed),
         Context.add(PresenceOf, presence),
         Context.add(CallsOf, calls)
       )

@@ -11,20 +11,27 @@ import * as Tuple from "../../Tuple.ts"
 import { transact } from "../transactions/loop.ts"
 import type { Place } from "../transactions/state.ts"
 import { formatKey } from "./layout.ts"
+import { type Listed, look } from "./listed.ts"
 
 /** The newest format that this version reads. */
 const FORMAT = 1
 
-/** Fails where the tenant's record says that a newer version is needed. */
-export const checkFormat = (place: Place, path: ReadonlyArray<string>): Effect.Effect<void, BackendError> =>
+/**
+ * Fails where the tenant's record says that a newer version is needed. Succeeds with what a layer has to know of the
+ * tenant's lists.
+ */
+export const open = (place: Place, path: ReadonlyArray<string>): Effect.Effect<Listed, BackendError> =>
   Effect.flatMap(
     transact(
       { ...place, slots: undefined },
-      Effect.flatMap(Transaction, (state) => state.get(formatKey(place.prefix)))
+      Effect.flatMap(Transaction, (state) =>
+        Effect.all([state.get(formatKey(place.prefix)), look(state)], { concurrency: "unbounded" }))
     ),
-    (record) => {
+    ([record, listed]) => {
       const format = record === undefined ? 1 : formatOf(record)
-      if (typeof format === "number" && format <= FORMAT) return Effect.void
+      if (typeof format === "number" && format <= FORMAT) {
+        return Effect.succeed(listed)
+      }
       const message =
         `the tenant ${JSON.stringify(path)} has format ${format}, and this version of effect-dgen reads ` +
         `formats up to ${FORMAT}: install the version that wrote it, or a later one, in this program too`

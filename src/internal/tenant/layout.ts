@@ -11,6 +11,7 @@
  * LIBRARY "copy"                             how far an unfinished copy into the tenant has come, see cli/copy.ts
  * LIBRARY "h" <layer>                        a host's sign of life, see server/hosting/life.ts
  * LIBRARY "d" <name> ...                     indexes of a definition's servers, see server/kept/indexes.ts
+ * LIBRARY "listed"                           whether all servers stand in those indexes, see listed.ts
  * LIBRARY "s" (<tuid>) ...                   servers, see server/kept/layout.ts
  * LIBRARY "j" <type> ...                     jobs, see jobs/definition/layout.ts
  * ```

@@ -17,6 +17,7 @@ import { InvalidOption, ServerStopped } from "../definition/errors.ts"
 import type { Behaviour, Client, Effects, HostOptions, Running } from "../definition/model.ts"
 import { identityOf } from "../kept/layout.ts"
 import { remove } from "../mending/kill.ts"
+import { relist } from "../mending/relisting.ts"
 import * as Handles from "../running/handle.ts"
 import { register } from "../running/start.ts"
 import * as Clients from "../sending/client.ts"
@@ -53,6 +54,7 @@ export const host = Effect.fnUntraced(function*(behaviour: Behaviour, effects: E
   const made = new Host({ tenant, behaviour, effects, options, context })
   hosts.set(name, made)
   yield* Scope.addFinalizer(parent, Effect.sync(() => hosts.delete(name)))
+  yield* relist(tenant)
   yield* made.open
   return made
 })

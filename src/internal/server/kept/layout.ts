@@ -26,6 +26,7 @@ import { show } from "../../data/show.ts"
 import { printable } from "../../data/text.ts"
 import { locate, type Located, type QueueKeys } from "../../queue/layout.ts"
 import { libraryPrefix } from "../../tenant/layout.ts"
+import * as Listed from "../../tenant/listed.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { signalKey } from "../../transactions/watching.ts"
 import * as Heads from "./head.ts"
@@ -162,6 +163,7 @@ export class ServerKeys implements QueueKeys {
 
   /** Wakes who runs the server: it has something to do. */
   ring(state: TransactionState): void {
+    Listed.begin(state)
     signalKey(state.target, state, this.push)
     if (this.#definition.hosted) giveWork(state, this.place)
   }

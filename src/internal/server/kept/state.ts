@@ -7,6 +7,7 @@ import * as Result from "effect/Result"
 import * as StateCodec from "../../../StateCodec.ts"
 import type { Transaction } from "../../../Transaction.ts"
 import { isA } from "../../data/show.ts"
+import * as Listed from "../../tenant/listed.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import * as Heads from "./head.ts"
 import { isListed } from "./indexes.ts"
@@ -56,6 +57,7 @@ export const writeHead = (transaction: TransactionState, keys: ServerKeys, head:
 
 /** Writes whose server it is, and where it stands in the list of its definition: with its first state. */
 export const writeName = (transaction: TransactionState, keys: ServerKeys, name: string): void => {
+  Listed.begin(transaction)
   transaction.set(keys.name, Buffer.from(name))
   if (isListed(name)) transaction.set(keys.place.listed, new Uint8Array(0))
 }

@@ -5,6 +5,8 @@ import * as Effect from "effect/Effect"
 import { Transaction } from "../../../Transaction.ts"
 import * as Tuple from "../../../Tuple.ts"
 import * as Keys from "../../data/keys.ts"
+import { isComplete } from "../../tenant/listed.ts"
+import { IndexIncomplete } from "../definition/errors.ts"
 import type { Definition } from "../definition/model.ts"
 import { IndexKeys, tuidOfKey } from "../kept/indexes.ts"
 
@@ -19,13 +21,15 @@ export interface Page {
 export const list = (
   definition: Definition,
   { after, limit, prefix }: Page
-): Effect.Effect<ReadonlyArray<Tuple.Tuple>, never, Transaction> =>
-  Effect.flatMap(Transaction, (state) => {
+): Effect.Effect<ReadonlyArray<Tuple.Tuple>, IndexIncomplete, Transaction> =>
+  Effect.gen(function*() {
+    const state = yield* Transaction
+    if (!(yield* isComplete(state))) return yield* new IndexIncomplete({ server: definition.name })
     const indexes = new IndexKeys(state.prefix, definition.name)
     const all = prefix === undefined ? Tuple.range([], indexes.list) : rangeOf(prefix, indexes.list)
     const from = after === undefined ? undefined : Keys.next(Tuple.pack([after], indexes.list))
     const begin = from !== undefined && Buffer.compare(from, all.begin) > 0 ? from : all.begin
-    return Effect.map(
+    return yield* Effect.map(
       state.getRange(begin, all.end, { limit, snapshot: true }),
       (rows) =>
         rows.flatMap(({ key }) => {

@@ -23,6 +23,7 @@ import { make, type Server } from "../handling/server.ts"
 import { first, type Head } from "../kept/head.ts"
 import { type ServerKeys, textOfTuid } from "../kept/layout.ts"
 import { headOf, named, readState, writeHead, writeName } from "../kept/state.ts"
+import { relist } from "../mending/relisting.ts"
 import * as Clients from "../sending/client.ts"
 import { runningIn, type Within } from "../sending/within.ts"
 import { close } from "./closing.ts"
@@ -69,9 +70,10 @@ const writeFirst = (
   head: Head | undefined,
   initial: unknown
 ) =>
-  Effect.map(StateCodec.make(behaviour.definition.state).write(keys.state, undefined, initial), () => {
+  Effect.gen(function*() {
     const { definition } = behaviour
     writeName(state, keys, definition.name)
+    yield* StateCodec.make(definition.state).write(keys.state, undefined, initial)
     writeHead(state, keys, { ...head ?? first(definition), version: Keys.toText(state.operationId) })
     // whoever watches for pushes sees when the key goes, and with it the server
     state.add(keys.push, Counters.amountBytes(0))
@@ -146,6 +148,7 @@ export const start = Effect.fnUntraced(function*(behaviour: Behaviour, effects: 
         "still until an operator breaks it. Set lockTimeout"
     )
   }
+  yield* relist(tenant)
   if (options.consume) yield* runConsumer(server)
   return Handles.make(server)
 })
