@@ -12,8 +12,8 @@ import { Tenant } from "../../Tenant.ts"
 import type { Transaction } from "../../Transaction.ts"
 import type * as Tuple from "../../Tuple.ts"
 import { show } from "../data/show.ts"
+import { captured } from "../observing/lending.ts"
 import { outside } from "../transactions/callback.ts"
-import { captured } from "../transactions/lending.ts"
 import {
   checkBehaviour,
   checkHandlers,
