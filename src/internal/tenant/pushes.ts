@@ -16,9 +16,9 @@ import * as Exit from "effect/Exit"
 import type * as Scope from "effect/Scope"
 import { BackendError, Closed } from "../../BackendError.ts"
 import { Transaction } from "../../Transaction.ts"
+import { report } from "../observing/unforeseen.ts"
 import { type Target, transact } from "../transactions/loop.ts"
 import type { TransactionState } from "../transactions/state.ts"
-import { report } from "../transactions/unforeseen.ts"
 
 /** Pushes that share a transaction: below what a transaction's two bytes for order, and a batch's patience, allow. */
 const BATCH_LIMIT = 1_000

@@ -21,9 +21,9 @@ import { checkerOf, codecOf } from "../../data/codec.ts"
 import { reading, show } from "../../data/show.ts"
 import { messageOfThrown } from "../../data/thrown.ts"
 import type { Trace } from "../../data/trace.ts"
+import { traced } from "../../observing/tracing.ts"
 import type { Caller, Envelope } from "../../queue/envelope.ts"
 import { INSTANCE_BYTES } from "../../tenant/limits.ts"
-import { traced } from "../../transactions/tracing.ts"
 import type { QueueFull } from "../definition/errors.ts"
 import type {
   ActionRequest,
