@@ -1,6 +1,6 @@
 /**
- * What the runtime of servers knows of a definition: names, kinds and codecs, with all types erased. `DgenServer`
- * builds these values from what a user wrote and checked; everything in this folder works on them alone.
+ * What the runtime of servers knows of a definition: names, kinds and codecs, with all types erased. `definition.ts`
+ * makes these values from what a user wrote; everything above works on them alone.
  */
 import type * as DateTime from "effect/DateTime"
 import type * as Effect from "effect/Effect"

@@ -5,7 +5,7 @@
  * committed and its actions run before the scope closes (rule R25).
  *
  * 1. A crash writes nothing of its batch. The attempt of the message that crashed is counted before the next batch, which
- *    finds it so (`failures.ts`, `batch.ts`).
+ *    finds it so (`mending/failures.ts`, `batch.ts`).
  * 2. A batch that is too large or too slow to commit is halved, down to one message, which is then charged. So is one
  *    that conflicts again and again with what comes past the queue, and nobody is charged: shorter ones get through.
  * 3. A crash restarts the consumer under its schedule, which starts over after each commit; when the schedule ends,
