@@ -14,6 +14,7 @@
  *
  * @since 0.1.0
  */
+import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import type { ServiceClass } from "./internal/server/definition/api.ts"
@@ -35,6 +36,7 @@ export type {
   CastTxError,
   Client,
   HostedClient,
+  KeyResult,
   KillableClient,
   LockInfo,
   PriorityError,
@@ -55,12 +57,14 @@ export {
   InvalidOption,
   InvalidPayload,
   InvalidTuid,
+  KeyReused,
   Locked,
   LockFenced,
   PayloadTooLarge,
   QueueFull,
   ServerKilled,
   ServerStopped,
+  TooManyKeys,
   TooManyTimers,
   UnknownMessage,
   WouldDeadlock
@@ -522,7 +526,8 @@ export const at = <const State>(tuid: Tuple.Tuple, state: State): At<State> => (
  * Defines a server: its name, its state, its messages and its actions. Extend the class that it returns.
  *
  * With `hosted: true` any message makes and wakes its servers. A server has at most `maxTimers` timers (100,000). With
- * `maxQueueLength` (1 or more) messages to a server with so many waiting are refused with `QueueFull`.
+ * `maxQueueLength` (1 or more) messages to a server with so many waiting are refused with `QueueFull`. What became of a
+ * message with a key is kept for `keyRetention` from its answer on (24 hours), of `maxKeys` messages at the most (100,000).
  *
  * **Example** (A counter)
  *
@@ -587,5 +592,7 @@ export const Service = <Self>() =>
     readonly hosted?: H
     readonly maxTimers?: number
     readonly maxQueueLength?: number
+    readonly maxKeys?: number
+    readonly keyRetention?: Duration.Input
   }
 ): ServiceClass<Self, Name, S["Type"], M, A, H> => Services.make(Definition.model(name, options)) as any

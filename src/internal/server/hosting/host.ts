@@ -153,12 +153,13 @@ export class Host implements LocalHost {
     tuid: Tuple.Tuple,
     tag: string,
     payload: unknown,
-    timeoutMillis: number
+    timeoutMillis: number,
+    key?: string
   ): Effect.Effect<unknown, unknown> | undefined {
     if (this.#isClosed || !this.#life.isMine(this.#name, Tuple.pack(tuid))) return undefined
     return Effect.suspend(() => {
       const { release, server } = this.hold(tuid)
-      return Effect.ensuring(Handles.make(server).call(tag, payload, timeoutMillis), Effect.sync(release))
+      return Effect.ensuring(Handles.make(server).call(tag, payload, timeoutMillis, key), Effect.sync(release))
     })
   }
 

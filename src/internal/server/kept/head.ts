@@ -2,7 +2,7 @@
  * The head of a server: the version of its state, its lock, and the messages of locks that an earlier version broke. One
  * small key, so that a batch learns all of it with one read (rule R17).
  *
- * `<version: 22 bytes>`, followed by `[format, lock, fenced]` as MessagePack where there is a lock or a fenced message.
+ * `<version: 22 bytes>`, followed by `[format, lock, fenced, keyed]` as MessagePack where one of these says something.
  */
 import * as Result from "effect/Result"
 import { packValue, unpackValue } from "../../data/codec.ts"
@@ -15,7 +15,10 @@ const VERSION_BYTES = 22
 /** The operation that acquired a lock. What a token names must fit a key. */
 const TOKEN_BYTES = 20
 
-/** A head of format 2 is one of a hosted server: an earlier version, which knows nothing of its indexes, must not run it. */
+/**
+ * A head of format 2 is one of a hosted server, or of one that has met keys: an earlier version, which knows nothing of
+ * indexes and keys, must not run it.
+ */
 const FORMATS: ReadonlySet<unknown> = new Set([1, 2])
 
 /** A lock that is held. */
@@ -44,6 +47,8 @@ export interface Head {
   readonly lock: Lock | undefined
   readonly fenced: ReadonlyArray<Fenced>
   readonly format: number
+  /** Whether it has met messages with keys: of a server that is started, it says that there is something to sweep. */
+  readonly isKeyed: boolean
 }
 
 /** How many messages are kept beside the queue: that of the lock, unless it came past the queue, and those of broken ones. */
@@ -54,21 +59,23 @@ export const first = ({ hosted }: { readonly hosted: boolean }): Head => ({
   version: "",
   lock: undefined,
   fenced: [],
-  format: hosted ? 2 : 1
+  format: hosted ? 2 : 1,
+  isKeyed: false
 })
 
 /** The bytes of a head. */
-export const encode = ({ fenced, format, lock, version }: Head): Uint8Array => {
+export const encode = ({ fenced, format, isKeyed, lock, version }: Head): Uint8Array => {
   const bytes = Keys.fromText(version)
-  if (format === 1 && lock === undefined && fenced.length === 0) return bytes
+  if (format === 1 && !isKeyed && lock === undefined && fenced.length === 0) return bytes
   return Keys.concat(
     bytes,
     packValue([
-      format,
+      isKeyed ? 2 : format,
       lock === undefined
         ? null
         : [lock.token, lock.millis, lock.tag, lock.kind, lock.attempts ?? null],
-      fenced.map(({ attempts, millis, token }) => [token, millis, attempts])
+      fenced.map(({ attempts, millis, token }) => [token, millis, attempts]),
+      ...(isKeyed ? [true] : [])
     ])
   )
 }
@@ -77,7 +84,9 @@ export const encode = ({ fenced, format, lock, version }: Head): Uint8Array => {
 export const decode = (bytes: Uint8Array): Result.Result<Head, string> => {
   if (bytes.length < VERSION_BYTES) return Result.fail("the server's head is cut off")
   const version = Keys.toText(bytes.subarray(0, VERSION_BYTES))
-  if (bytes.length === VERSION_BYTES) return Result.succeed({ version, lock: undefined, fenced: [], format: 1 })
+  if (bytes.length === VERSION_BYTES) {
+    return Result.succeed({ version, lock: undefined, fenced: [], format: 1, isKeyed: false })
+  }
   return Result.flatMap(unpackValue(bytes.subarray(VERSION_BYTES)), (data): Result.Result<Head, string> => {
     if (!Array.isArray(data) || !FORMATS.has(data[0])) return Result.fail("the server's head is not of this version")
     const lock = lockOf(data[1])
@@ -85,7 +94,13 @@ export const decode = (bytes: Uint8Array): Result.Result<Head, string> => {
     if ((lock === undefined && data[1] !== null) || fenced.includes(undefined)) {
       return Result.fail("the lock in the server's head cannot be read")
     }
-    return Result.succeed({ version, lock, fenced: fenced as Array<Fenced>, format: data[0] as number })
+    return Result.succeed({
+      version,
+      lock,
+      fenced: fenced as Array<Fenced>,
+      format: data[0] as number,
+      isKeyed: data[0] === 2 && data[3] === true
+    })
   })
 }
 

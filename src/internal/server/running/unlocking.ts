@@ -45,6 +45,7 @@ import {
 } from "../handling/server.ts"
 import type { Head, Lock } from "../kept/head.ts"
 import { headOf, writeHead } from "../kept/state.ts"
+import { conclude } from "../keys/meeting.ts"
 import { end } from "../mending/ending.ts"
 import { isOfMessage } from "../mending/failures.ts"
 import { type Died, forget, requeue } from "../mending/requeue.ts"
@@ -211,6 +212,8 @@ const finishBody = Effect.fnUntraced(function*(
     return { _tag: "Again", state: loaded.state, version: loaded.head.version }
   }
   forget(state, keys, token)
+  // keys that are still open go with a server that ends
+  yield* conclude(server, state, acquired.input, handled, answerOf(acquired.input.message, handled))
   if (handled.isGone === true) {
     keys.ring(state)
     yield* end(server, state, { ...loaded.head, lock: undefined }, handled.state)

@@ -18,6 +18,7 @@ import { isBeyondReach, latestTick, type Ticks } from "../../schedules/ticks.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import type { Server } from "../handling/server.ts"
 import { moveWake, readWake } from "../kept/indexes.ts"
+import { sweep } from "../kept/keyed.ts"
 import type { ServerKeys } from "../kept/layout.ts"
 import { ticksOf } from "./options.ts"
 import * as Rows from "./rows.ts"
@@ -41,6 +42,8 @@ export interface Looked {
   readonly done: number
   /** When there will be something to send; `Infinity` when there is no timer. */
   readonly dueMillis: number
+  /** When there will be a key to take away. */
+  readonly keysDueMillis: number
 }
 
 const firstOf = (state: TransactionState, keys: ServerKeys): Effect.Effect<number> => {
@@ -51,19 +54,31 @@ const firstOf = (state: TransactionState, keys: ServerKeys): Effect.Effect<numbe
   )
 }
 
-/** Sends what is due, and says when there will be something. */
-export const fire = Effect.fnUntraced(function*(server: Server, state: TransactionState): Effect.fn.Return<Looked> {
+/**
+ * Sends what is due, and says when there will be something. Keys of messages whose time is over go at the same look: of a
+ * started server when its head says that it has met some (`isKeyed`), of a hosted one when the index wakes it for more than
+ * its timers.
+ */
+export const fire = Effect.fnUntraced(function*(
+  server: Server,
+  state: TransactionState,
+  isKeyed: boolean
+): Effect.fn.Return<Looked> {
   const { keys } = server
   const problems: Array<string> = []
   const first = yield* firstOf(state, keys)
   const done = first <= state.timeMillis ? yield* sendDue(state, keys, problems) : 0
   const isOther = done > 0 || first < Infinity && (yield* farOnes(server, state, problems))
   const dueMillis = isOther ? yield* firstOf(state, keys) : first
-  if (server.definition.hosted) yield* wake(state, keys, dueMillis)
+  const { hosted } = server.definition
+  const known = hosted ? readWake(yield* state.get(keys.wake)) : undefined
+  const looks = hosted ? known !== undefined && (known !== dueMillis || done > 0) : isKeyed
+  const swept = looks ? yield* sweep(state, keys) : { done: 0, dueMillis: Infinity }
+  if (hosted) wake(state, keys, known, Math.min(dueMillis, swept.dueMillis))
   for (const problem of problems) {
     yield* logWarning(`${server.name}: ${problem}`)
   }
-  return { done, dueMillis }
+  return { done: done + swept.done, dueMillis, keysDueMillis: swept.dueMillis }
 })
 
 /** Sends the first of the timers that are due. Succeeds with how many rows it is done with. */
@@ -171,13 +186,11 @@ const farOnes = Effect.fnUntraced(function*(
   return isOther
 })
 
-/** Moves the wake-up of a hosted server to its first timer. */
-const wake = (state: TransactionState, keys: ServerKeys, dueMillis: number): Effect.Effect<void> =>
-  Effect.map(state.get(keys.wake), (bytes) => {
-    const known = readWake(bytes)
-    const due = dueMillis === Infinity ? undefined : dueMillis
-    if (known !== due) moveWake(state, keys, known, due)
-  })
+/** Moves the wake-up of a hosted server to its first timer, or the end of its first key. */
+const wake = (state: TransactionState, keys: ServerKeys, known: number | undefined, dueMillis: number): void => {
+  const due = dueMillis === Infinity ? undefined : dueMillis
+  if (known !== due) moveWake(state, keys, known, due)
+}
 
 /**
  * Whether a timer's message still counts: its timer has not been set again or cancelled since it was sent (rule T3). The
