@@ -41,6 +41,8 @@ export interface Definition {
   readonly hosted: boolean
   /** How many timers one of its servers can have. */
   readonly maxTimers: number
+  /** How many messages may wait before others are refused; `Infinity` where nobody looks. */
+  readonly maxQueueLength: number
   readonly state: AnyCodec
   readonly messages: ReadonlyMap<string, Message>
   readonly actions: ReadonlyMap<string, Action>

@@ -11,6 +11,7 @@
  * 3. A crash restarts the consumer under its schedule, which starts over after each commit; when the schedule ends,
  *    the handle stops and says so (rule R13).
  *    A locked handler that dies counts as one, and its message has been put back by then (`locked.ts`).
+ *    So does one that meets a full queue, and nobody is charged for that.
  * 4. A state that cannot be read stops the handle (rule R16), and so does a state that is gone (rule R26).
  * 5. Nothing ends in silence: whatever else ends the consumer is logged and counted, and ends the handle.
  */
@@ -156,6 +157,7 @@ const learn = (server: Server, pace: Pace, error: Crash | BackendError): Effect.
     return charge(server, alone, error.message)
   }
   error.logs.release()
+  if (error.full !== undefined) return Effect.void
   const culprit = error.index === undefined ? alone : pace.seen[error.index]
   if (culprit !== undefined) return charge(server, culprit, textOfCause(error.cause))
   pace.limit = halved(pace)
@@ -237,11 +239,15 @@ export const failed = (
   exit: Cause.Cause<Crash | LockedCrash | Unreadable | BackendError>
 ): Effect.Effect<void> => {
   const error = exit.reasons.find((reason) => reason._tag === "Fail")?.error as Crash | BackendError | undefined
-  record(server, server.metrics.outcome("crash"), 1)
-  const told = logError(
-    `${server.name}: ${error === undefined ? "consuming" : whatOf(pace, error)} crashed, the consumer restarts`,
-    error instanceof Crash ? error.cause : exit
-  )
+  const full = error instanceof Crash ? error.full : undefined
+  if (full === undefined) record(server, server.metrics.outcome("crash"), 1)
+  const what = error === undefined ? "consuming" : whatOf(pace, error)
+  const told = full === undefined
+    ? logError(
+      `${server.name}: ${what} crashed, the consumer restarts`,
+      error instanceof Crash ? error.cause : exit
+    )
+    : logWarning(`${server.name}: ${what} waits for room: ${full.message}`)
   if (error === undefined) return told
   return Effect.andThen(
     told,
