@@ -58,6 +58,7 @@ export {
   Locked,
   LockFenced,
   PayloadTooLarge,
+  QueueFull,
   ServerKilled,
   ServerStopped,
   TooManyTimers,
@@ -520,6 +521,9 @@ export const at = <const State>(tuid: Tuple.Tuple, state: State): At<State> => (
 /**
  * Defines a server: its name, its state, its messages and its actions. Extend the class that it returns.
  *
+ * With `hosted: true` any message makes and wakes its servers. A server has at most `maxTimers` timers (100,000). With
+ * `maxQueueLength` (1 or more) messages to a server with so many waiting are refused with `QueueFull`.
+ *
  * **Example** (A counter)
  *
  * ```ts import.meta.vitest
@@ -582,5 +586,6 @@ export const Service = <Self>() =>
     readonly actions?: A
     readonly hosted?: H
     readonly maxTimers?: number
+    readonly maxQueueLength?: number
   }
 ): ServiceClass<Self, Name, S["Type"], M, A, H> => Services.make(Definition.model(name, options)) as any

@@ -28,7 +28,10 @@ import type * as D from "./protocol.ts"
  * @since 0.1.0
  * @category errors
  */
-export type CastError = Errors.InvalidPayload | Errors.UnknownMessage | Errors.PayloadTooLarge | BackendError
+export type CastError = RefusedError | Errors.QueueFull | BackendError
+
+/** What a message can be refused with, whichever way it takes. */
+type RefusedError = Errors.InvalidPayload | Errors.UnknownMessage | Errors.PayloadTooLarge
 
 /**
  * What a cast as part of a transaction can fail with. It has written nothing then.
@@ -36,7 +39,7 @@ export type CastError = Errors.InvalidPayload | Errors.UnknownMessage | Errors.P
  * @since 0.1.0
  * @category errors
  */
-export type CastTxError = Errors.InvalidPayload | Errors.UnknownMessage | Errors.PayloadTooLarge | Errors.InvalidTuid
+export type CastTxError = RefusedError | Errors.QueueFull | Errors.InvalidTuid
 
 /**
  * What setting a timer can fail with. It has written nothing then.
@@ -66,7 +69,8 @@ export interface TimerInfo {
  * @category errors
  */
 export type PriorityError =
-  | CastError
+  | RefusedError
+  | BackendError
   | Errors.HandlerCrashed
   | Errors.Locked
   | Errors.LockFenced
@@ -85,6 +89,7 @@ export type CallError =
   | Errors.DeadLettered
   | Errors.DefinitionMismatch
   | Errors.InvalidOption
+  | Errors.QueueFull
   | Errors.WouldDeadlock
 
 /**
@@ -326,11 +331,14 @@ export interface ServiceClass<Self, Name extends string, State, M, A, IsHosted e
   ) => Effect.Effect<boolean, Errors.InvalidOption | Errors.InvalidTuid, Transaction>
   /** Cancels a timer of the server whose handler runs: a defect elsewhere. */
   readonly cancelTimerSelfTx: (id: string) => Effect.Effect<boolean, Errors.InvalidOption, Transaction>
-  /** A cast to the server whose handler runs, as part of its transaction: a defect elsewhere. */
+  /**
+   * A cast to the server whose handler runs, as part of its transaction: a defect elsewhere. A full queue does not refuse
+   * it.
+   */
   readonly castSelfTx: <T extends D.CastTag<M>>(
     tag: T,
     ...args: D.PayloadArgs<D.PayloadOf<M[T]>>
-  ) => Effect.Effect<void, CastTxError, Transaction>
+  ) => Effect.Effect<void, Exclude<CastTxError, Errors.QueueFull>, Transaction>
   /** A cast as part of a transaction. */
   readonly castTx: <T extends D.CastTag<M>>(
     tag: T,

@@ -53,16 +53,34 @@ export const message = (kind: Model.Kind, options: {
   } as any
 }
 
-/** Throws a `TypeError` for what no server can be. */
 /** The name of a hosted definition stands in the keys of its servers, beside their tuids. */
 export const HOSTED_NAME_LIMIT_BYTES = 256
 
 /** Timers of one server: more are better many servers. */
 const MAX_TIMERS = 100_000
 
+const isWhole = (value: unknown, most: number): value is number =>
+  Number.isSafeInteger(value) && (value as number) >= 1 && (value as number) <= most
+
+interface Limits {
+  readonly maxTimers?: unknown
+  readonly maxQueueLength?: unknown
+}
+
+/** Throws a `TypeError` for a limit that is none. */
+const checkLimits = (name: string, { maxQueueLength, maxTimers = MAX_TIMERS }: Limits): void => {
+  if (!isWhole(maxTimers, MAX_TIMERS)) {
+    throw new TypeError(`${name}: maxTimers must be a whole number from 1 to ${MAX_TIMERS}, not ${show(maxTimers)}`)
+  }
+  if (maxQueueLength !== undefined && !isWhole(maxQueueLength, Number.MAX_SAFE_INTEGER)) {
+    throw new TypeError(`${name}: maxQueueLength must be a whole number, 1 or more, not ${show(maxQueueLength)}`)
+  }
+}
+
+/** Throws a `TypeError` for what no server can be. */
 const checkDefinition = (
   name: unknown,
-  options: { readonly messages: unknown; readonly actions?: unknown; readonly hosted?: unknown }
+  options: { readonly messages: unknown; readonly actions?: unknown; readonly hosted?: unknown } & Limits
 ): void => {
   if (typeof name !== "string" || name === "" || !name.isWellFormed()) {
     throw new TypeError(`DgenServer.Service: the name must be a text, and not empty, not ${show(name)}`)
@@ -79,10 +97,7 @@ const checkDefinition = (
       `${name}: the name of a hosted server has ${HOSTED_NAME_LIMIT_BYTES} bytes at the most: shorten it`
     )
   }
-  const { maxTimers = MAX_TIMERS } = options as { readonly maxTimers?: unknown }
-  if (!Number.isInteger(maxTimers) || (maxTimers as number) < 1 || (maxTimers as number) > MAX_TIMERS) {
-    throw new TypeError(`${name}: maxTimers must be a whole number from 1 to ${MAX_TIMERS}, not ${show(maxTimers)}`)
-  }
+  checkLimits(name, options)
   for (const [tag, definition] of Object.entries(messages)) {
     if (!Predicate.hasProperty(definition, MessageTypeId)) {
       throw new TypeError(`${name}: the message "${tag}" must be made with DgenServer.call, cast or info`)
@@ -97,6 +112,7 @@ export const model = (name: string, options: {
   readonly actions?: Actions | undefined
   readonly hosted?: boolean | undefined
   readonly maxTimers?: number | undefined
+  readonly maxQueueLength?: number | undefined
 }): Model.Definition => {
   checkDefinition(name, options)
   return modelOf(name, options)
@@ -106,6 +122,7 @@ const modelOf = (name: string, options: Parameters<typeof model>[1]): Model.Defi
   name,
   hosted: options.hosted ?? false,
   maxTimers: options.maxTimers ?? MAX_TIMERS,
+  maxQueueLength: options.maxQueueLength ?? Infinity,
   state: schemaOf(`${name}: the state`, options.state),
   messages: new Map(
     Object.entries(options.messages).map(([tag, definition]) => {
