@@ -163,7 +163,7 @@ const farOnes = Effect.fnUntraced(function*(
     const next = ticks.next(state.timeMillis)
     const held = Rows.decodeHeld(yield* state.get(Rows.idKey(keys, timer.id)))
     if (next === undefined || held === undefined || !Tuple.equalsBytes(held.mark, timer.mark)) continue
-    Rows.clear(state, keys, timer)
+    Rows.clear(state, keys, timer, timer.mark)
     yield* again(state, keys, timer, next, SENT_LIMIT + index)
     problems.push(`the timer "${timer.id}" was set by a clock that was wrong, it begins anew`)
     isOther = true
