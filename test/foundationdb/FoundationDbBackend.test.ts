@@ -1,5 +1,6 @@
 import { suite as backendSuite } from "../suites/backend/backend.ts"
 import { clearingSuite } from "../suites/backend/clearing.ts"
+import { allHosting } from "../suites/hosting/all.ts"
 import { suite as jobsSuite } from "../suites/jobs/all.ts"
 import { allServer } from "../suites/server/all.ts"
 import { badArgumentsSuite } from "../suites/server/badArguments.ts"
@@ -25,3 +26,4 @@ onFoundationDb("servers on FoundationDbBackend", (layer) => {
   wrongOutcomesSuite("servers on FoundationDbBackend", layer)
 })
 onFoundationDb("jobs on FoundationDbBackend", (layer) => jobsSuite("jobs on FoundationDbBackend", layer))
+onFoundationDb("hosted servers on FoundationDbBackend", (layer) => allHosting("FoundationDbBackend", layer))

@@ -3,6 +3,7 @@ import { Effect, Layer } from "effect"
 import { Backend } from "effect-dgen"
 import { make } from "../../src/internal/foundationdb/layer.ts"
 import { suite as backendSuite } from "../suites/backend/backend.ts"
+import { allHosting } from "../suites/hosting/all.ts"
 import { suite as jobsSuite } from "../suites/jobs/all.ts"
 import { allServer } from "../suites/server/all.ts"
 import { badArgumentsSuite } from "../suites/server/badArguments.ts"
@@ -30,3 +31,4 @@ badArgumentsSuite("servers on FoundationDbBackend and a client in memory", layer
 hostileBytesSuite("servers on FoundationDbBackend and a client in memory", layer)
 wrongOutcomesSuite("servers on FoundationDbBackend and a client in memory", layer)
 jobsSuite("jobs on FoundationDbBackend and a client in memory", layer)
+allHosting("FoundationDbBackend on a client in memory", layer)

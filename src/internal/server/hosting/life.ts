@@ -21,11 +21,11 @@ import { Transaction } from "../../../Transaction.ts"
 import * as Tuple from "../../../Tuple.ts"
 import { packValue, unpackValue } from "../../data/codec.ts"
 import * as Keys from "../../data/keys.ts"
+import { logDebug } from "../../observing/logging.ts"
+import { keepRunning } from "../../observing/unforeseen.ts"
 import { libraryPrefix } from "../../tenant/layout.ts"
 import { INSTANCE_BYTES } from "../../tenant/limits.ts"
-import { logDebug } from "../../transactions/logging.ts"
 import { transact } from "../../transactions/loop.ts"
-import { keepRunning } from "../../transactions/unforeseen.ts"
 import { hash } from "../kept/indexes.ts"
 
 /** Three signs fit a lease. */
