@@ -92,7 +92,7 @@ const behaviourOf = (told: Told) =>
 
 const lockedOf = (told: Told) =>
   Ward.lockedLayer({
-    Work: Effect.fnUntraced(function*(id, state) {
+    Work: Effect.fnUntraced(function*(id) {
       yield* Effect.sleep((yield* Random.next) * 3_000)
       return DgenServer.update((fresh: State) => Effect.as(did(told, id), DgenServer.noReply(added(fresh, id))))
     })
