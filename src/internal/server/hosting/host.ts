@@ -37,6 +37,7 @@ import { logError, logWarning } from "../../observing/logging.ts"
 import { keepRunning, report } from "../../observing/unforeseen.ts"
 import type { LocalHost, Ring } from "../../tenant/hosts.ts"
 import type { Behaviour, Effects, HostOptions } from "../definition/model.ts"
+import { atRest } from "../handling/gauges.ts"
 import type { Crash } from "../handling/handlers.ts"
 import { endsWithin } from "../handling/outside.ts"
 import { isEnded, make, type Server, stop, Unreadable } from "../handling/server.ts"
@@ -445,6 +446,7 @@ export class Host implements LocalHost {
   #rest(known: Known): void {
     known.status = "resting"
     if (known.resident === undefined) return this.#forget(known)
+    atRest(known.resident.server)
     const clock = Effect.runSyncWith(this.#parts.context)(Clock.Clock)
     known.resident.usedMillis = Number(clock.monotonicTimeNanosUnsafe() / 1_000_000n)
     this.#resting.delete(known.text)

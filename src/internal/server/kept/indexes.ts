@@ -24,7 +24,7 @@ import { libraryPrefix } from "../../tenant/layout.ts"
 import { isTime } from "../../tenant/limits.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { signalKey } from "../../transactions/watching.ts"
-import { HOSTED_NAME_LIMIT_BYTES } from "../definition/definition.ts"
+import { HOSTED_NAME_LIMIT_BYTES } from "../definition/making.ts"
 
 /** Bells of a definition: a host reads all of them with one range, and a foreign ring leads it to a part of the entries. */
 export const BELLS = 16
