@@ -40,7 +40,7 @@ import type { Behaviour, Effects, HostOptions } from "../definition/model.ts"
 import type { Crash } from "../handling/handlers.ts"
 import { endsWithin } from "../handling/outside.ts"
 import { isEnded, make, type Server, stop, Unreadable } from "../handling/server.ts"
-import { giveWork, IndexKeys, Place, tuidOfKey } from "../kept/indexes.ts"
+import { giveWork, indexesOf, type IndexKeys, Place, tuidOfKey } from "../kept/indexes.ts"
 import { ServerKeys, textOfTuid } from "../kept/layout.ts"
 import type { Batch, Pace } from "../running/batch.ts"
 import { close } from "../running/closing.ts"
@@ -138,7 +138,7 @@ export class Host implements LocalHost {
     this.#parts = { ...parts, context: guarded(parts.context) }
     this.#name = behaviour.definition.name
     this.#life = Life.of(tenant)
-    this.#indexes = new IndexKeys(tenant.prefix, this.#name)
+    this.#indexes = indexesOf(tenant.prefix, this.#name)
     this.#bells = new Bells({
       tenant,
       indexes: this.#indexes,

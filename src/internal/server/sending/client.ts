@@ -122,6 +122,14 @@ export const exists = ({ keys, tenant }: Located): Effect.Effect<boolean, Backen
     Effect.flatMap(Transaction, (state) => Effect.map(state.get(keys.head), (head) => head !== undefined))
   )
 
+const isLocked = (keys: ServerKeys) =>
+  Effect.flatMap(Transaction, (state) =>
+    Effect.flatMap(
+      state.get(keys.head),
+      (bytes) =>
+        bytes === undefined ? Effect.succeed(false) : Effect.map(headOf(bytes), (head) => head.lock !== undefined)
+    ))
+
 /** A client of a server whose keys are known. */
 export const make = (located: Located, call: Client["call"]): Client => {
   const { definition, keys, tenant } = located
@@ -140,21 +148,15 @@ export const make = (located: Located, call: Client["call"]): Client => {
           )
       })
     )
-  const isLocked = Effect.flatMap(Transaction, (state) =>
-    Effect.flatMap(
-      state.get(keys.head),
-      (bytes) =>
-        bytes === undefined ? Effect.succeed(false) : Effect.map(headOf(bytes), (head) => head.lock !== undefined)
-    ))
   return {
     call,
     cast: (tag, payload) => send("cast", [[tag, payload]]),
     castAll: (messages) => send("castAll", messages),
-    queueLength: run(Effect.flatMap(Transaction, (state) => Queue.length(state, keys))),
-    locked: named(located, run(isLocked)),
-    state: named(
-      located,
-      run(Effect.map(StateCodec.make(definition.state).read(keys.state), (stored) => stored?.value))
+    // made when they are run: very many handles never look
+    queueLength: Effect.suspend(() => run(Effect.flatMap(Transaction, (state) => Queue.length(state, keys)))),
+    locked: Effect.suspend(() => named(located, run(isLocked(keys)))),
+    state: Effect.suspend(() =>
+      named(located, run(Effect.map(StateCodec.make(definition.state).read(keys.state), (stored) => stored?.value)))
     )
   }
 }
