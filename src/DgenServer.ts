@@ -521,7 +521,8 @@ export const at = <const State>(tuid: Tuple.Tuple, state: State): At<State> => (
 /**
  * Defines a server: its name, its state, its messages and its actions. Extend the class that it returns.
  *
- * With `hosted: true` any message makes and wakes its servers. A server has at most `maxTimers` timers (100,000). With
+ * With `hosted: true` nobody starts its servers: the first message makes one, any message wakes it, and `hostLayer` runs
+ * them, in as many processes as there are (see the second example). A server has at most `maxTimers` timers (100,000). With
  * `maxQueueLength` (1 or more) messages to a server with so many waiting are refused with `QueueFull`.
  *
  * **Example** (A counter)
@@ -566,6 +567,35 @@ export const at = <const State>(tuid: Tuple.Tuple, state: State): At<State> => (
  * // => 3
  * announced
  * // => [1, 3]
+ * ```
+ *
+ * **Example** (A server for each user)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Layer, Schema } from "effect"
+ * import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
+ *
+ * class Points extends DgenServer.Service<Points>()("Points", {
+ *   hosted: true,
+ *   state: Schema.Int,
+ *   messages: { Add: DgenServer.call({ payload: { points: Schema.Int }, success: Schema.Int }) }
+ * }) {}
+ *
+ * const PointsHost = Points.hostLayer(Points.behaviour({
+ *   init: Effect.succeed(0),
+ *   handlers: { Add: ({ points }, sum) => DgenServer.reply(sum + points, sum + points) }
+ * }))
+ *
+ * const program = Effect.gen(function*() {
+ *   const ada = yield* Points.client({ tuid: ["user", "ada"] })
+ *   const bob = yield* Points.client({ tuid: ["user", "bob"] })
+ *   yield* ada.call("Add", { points: 2 })
+ *   return [yield* ada.call("Add", { points: 3 }), yield* bob.call("Add", { points: 7 })]
+ * })
+ *
+ * const TestStore = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+ * await Effect.runPromise(program.pipe(Effect.provide(PointsHost.pipe(Layer.provideMerge(TestStore)))))
+ * // => [5, 7]
  * ```
  *
  * @since 0.1.0
