@@ -17,17 +17,16 @@
 import type * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import type { ServiceClass } from "./internal/server/definition/api.ts"
-import type * as D from "./internal/server/definition/definition.ts"
-import * as Definition from "./internal/server/definition/definition.ts"
 import { From as FromSchema } from "./internal/server/definition/from.ts"
+import * as Definition from "./internal/server/definition/making.ts"
 import type * as Model from "./internal/server/definition/model.ts"
 import type { ActionRequest, At, Lock, NoReply, Reply, Stop, Update } from "./internal/server/definition/outcome.ts"
+import type * as D from "./internal/server/definition/protocol.ts"
 import * as Services from "./internal/server/service.ts"
 import type { Transaction } from "./Transaction.ts"
 import type * as Tuple from "./Tuple.ts"
 
 export type {
-  ActionsOf,
   Behaviour,
   CallError,
   CastError,
@@ -35,32 +34,15 @@ export type {
   CastLaterError,
   CastTxError,
   Client,
-  DeadLettersOf,
-  Hosted,
   HostedClient,
-  HostOptions,
   KillableClient,
-  LockedOf,
   LockInfo,
-  Needs,
-  Options,
   PriorityError,
   Running,
   ServiceClass,
   StartError,
-  TimerInfo,
-  TimerOptions,
-  Which,
-  WhichHosted
+  TimerInfo
 } from "./internal/server/definition/api.ts"
-export type {
-  ActionContext,
-  Call,
-  Cast,
-  HandlerContext,
-  Info,
-  LockedContext
-} from "./internal/server/definition/definition.ts"
 export {
   ActionTimeout,
   CallbackTooLong,
@@ -76,12 +58,15 @@ export {
   Locked,
   LockFenced,
   PayloadTooLarge,
+  QueueFull,
   ServerKilled,
   ServerStopped,
   TooManyTimers,
   UnknownMessage,
   WouldDeadlock
 } from "./internal/server/definition/errors.ts"
+export type { ActionsOf, DeadLettersOf, Hosted, LockedOf, Needs } from "./internal/server/definition/needs.ts"
+export type { HostOptions, Options, TimerOptions, Which, WhichHosted } from "./internal/server/definition/options.ts"
 export { gone, halt } from "./internal/server/definition/outcome.ts"
 export type {
   ActionRequest,
@@ -94,6 +79,14 @@ export type {
   Stop,
   Update
 } from "./internal/server/definition/outcome.ts"
+export type {
+  ActionContext,
+  Call,
+  Cast,
+  HandlerContext,
+  Info,
+  LockedContext
+} from "./internal/server/definition/protocol.ts"
 
 /**
  * Who waits for an answer: a handler of a call gets it, and may keep it in the state, to answer later with `replyTo`.
@@ -528,6 +521,10 @@ export const at = <const State>(tuid: Tuple.Tuple, state: State): At<State> => (
 /**
  * Defines a server: its name, its state, its messages and its actions. Extend the class that it returns.
  *
+ * With `hosted: true` nobody starts its servers: the first message makes one, any message wakes it, and `hostLayer` runs
+ * them, in as many processes as there are (see the second example). A server has at most `maxTimers` timers (100,000). With
+ * `maxQueueLength` (1 or more) messages to a server with so many waiting are refused with `QueueFull`.
+ *
  * **Example** (A counter)
  *
  * ```ts import.meta.vitest
@@ -572,6 +569,35 @@ export const at = <const State>(tuid: Tuple.Tuple, state: State): At<State> => (
  * // => [1, 3]
  * ```
  *
+ * **Example** (A server for each user)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Layer, Schema } from "effect"
+ * import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
+ *
+ * class Points extends DgenServer.Service<Points>()("Points", {
+ *   hosted: true,
+ *   state: Schema.Int,
+ *   messages: { Add: DgenServer.call({ payload: { points: Schema.Int }, success: Schema.Int }) }
+ * }) {}
+ *
+ * const PointsHost = Points.hostLayer(Points.behaviour({
+ *   init: Effect.succeed(0),
+ *   handlers: { Add: ({ points }, sum) => DgenServer.reply(sum + points, sum + points) }
+ * }))
+ *
+ * const program = Effect.gen(function*() {
+ *   const ada = yield* Points.client({ tuid: ["user", "ada"] })
+ *   const bob = yield* Points.client({ tuid: ["user", "bob"] })
+ *   yield* ada.call("Add", { points: 2 })
+ *   return [yield* ada.call("Add", { points: 3 }), yield* bob.call("Add", { points: 7 })]
+ * })
+ *
+ * const TestStore = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+ * await Effect.runPromise(program.pipe(Effect.provide(PointsHost.pipe(Layer.provideMerge(TestStore)))))
+ * // => [5, 7]
+ * ```
+ *
  * @since 0.1.0
  * @category definitions
  */
@@ -590,5 +616,6 @@ export const Service = <Self>() =>
     readonly actions?: A
     readonly hosted?: H
     readonly maxTimers?: number
+    readonly maxQueueLength?: number
   }
 ): ServiceClass<Self, Name, S["Type"], M, A, H> => Services.make(Definition.model(name, options)) as any

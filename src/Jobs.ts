@@ -151,8 +151,15 @@ export interface Options<S extends Schema.Codec<any, any, never, never>> {
   readonly retry?: Schedule.Schedule<unknown, unknown> | undefined
   /** After so many attempts a job that fails, or whose holder went silent, is dead: `Infinity` if absent. */
   readonly maxAttempts?: number | undefined
-  /** How long a finished job stays: until it is removed, if absent. With 0 it is removed when it finishes. */
-  readonly retention?: Duration.Input | undefined
+  /**
+   * How long a job stays that has ended: a duration for finished jobs, or one for each kind. 7 days for finished ones and
+   * 90 days for dead ones if absent; `Infinity` keeps them until they are removed. A finished job with 0 is removed when it
+   * finishes. Jobs are removed as long as some process works on, accepts from or watches the type.
+   */
+  readonly retention?:
+    | Duration.Input
+    | { readonly finished?: Duration.Input | undefined; readonly dead?: Duration.Input | undefined }
+    | undefined
   /**
    * How long a job whose data does not fit the schema waits, from when a worker first met it, for a version of the program
    * that can read it: 10 minutes if absent. Then it is dead, with the reason in its `error`.

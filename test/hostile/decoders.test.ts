@@ -149,6 +149,7 @@ describe("hostile bytes", () => {
   const definition: Definition = {
     name: "Vault",
     hosted: false,
+    maxQueueLength: Infinity,
     maxTimers: 1,
     state: Schema.Int,
     messages: new Map(),

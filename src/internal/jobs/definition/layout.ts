@@ -81,10 +81,7 @@ export class JobKeys {
   readonly pendingBell: Uint8Array
   readonly changedBell: Uint8Array
   readonly revokedBell: Uint8Array
-  readonly schedulesBell: Uint8Array
-  readonly schedules: Uint8Array
   readonly settings: Uint8Array
-  readonly timeoutChanged: Uint8Array
   readonly #moves = new Map<string, Uint8Array>()
   #lastId: Tuple.Element | undefined
   #lastJob: Uint8Array | undefined
@@ -108,10 +105,21 @@ export class JobKeys {
     this.pendingBell = under("bell", "pending")
     this.changedBell = under("bell", "changed")
     this.revokedBell = under("bell", "revoked")
-    this.schedulesBell = under("bell", "schedules")
-    this.schedules = under("cron")
     this.settings = under("settings")
-    this.timeoutChanged = under("timeout-changed")
+  }
+
+  // keys are kept for every type that was used: those that few types need are made when they are
+
+  get schedulesBell(): Uint8Array {
+    return Tuple.pack(["bell", "schedules"], this.prefix)
+  }
+
+  get schedules(): Uint8Array {
+    return Tuple.pack(["cron"], this.prefix)
+  }
+
+  get timeoutChanged(): Uint8Array {
+    return Tuple.pack(["timeout-changed"], this.prefix)
   }
 
   /** An id as the value of an activity entry. */

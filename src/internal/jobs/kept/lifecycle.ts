@@ -27,7 +27,7 @@ import type { Place } from "../definition/model.ts"
 import { touchedOf } from "./lateWrites.ts"
 import { countOnCommit } from "./metrics.ts"
 import { reportFailure } from "./reports.ts"
-import { bodyOf, decode, readData, remainsOf, type Row, writeRow } from "./row.ts"
+import { bodyOf, decode, readData, type Row, writeRow } from "./row.ts"
 
 /**
  * The row of a job, for those who look at many: one that cannot be read is `"unreadable"`, and not theirs to touch. One
@@ -156,7 +156,7 @@ export const changeAndUnpark = (
  * The counter of a key of which nothing runs any more is cleared: keys may be as many as jobs. Only who ends the last
  * run of a key reads it in a way that conflicts.
  */
-const clearHeld = ({ keys, state }: Place, key: Tuple.Element): Effect.Effect<void> => {
+export const clearHeld = ({ keys, state }: Place, key: Tuple.Element): Effect.Effect<void> => {
   const at = keys.held(key)
   const ifNone = (isSnapshot: boolean, then: Effect.Effect<void>) =>
     Effect.flatMap(state.get(at, isSnapshot), (bytes) => Counters.read(bytes) <= 0 ? then : Effect.void)
@@ -164,7 +164,7 @@ const clearHeld = ({ keys, state }: Place, key: Tuple.Element): Effect.Effect<vo
 }
 
 /** The first parked job of a key goes back into the queue; one that cannot be read stays where it is. */
-const unpark = Effect.fnUntraced(function*(place: Place, key: Tuple.Element) {
+export const unpark = Effect.fnUntraced(function*(place: Place, key: Tuple.Element) {
   const { keys, state } = place
   const { begin, end } = keys.parkedOf(key)
   let from = begin
@@ -352,53 +352,6 @@ export const expire = (place: Place, id: Tuple.Element, row: Row, hasNext: boole
   const error = `its holder gave no sign of life for the type's timeout (attempt ${row.attempts})`
   return failRun(place, id, row, { error, nextAt: hasNext ? row.scheduledAt : undefined, isSilent: true })
 }
-
-/** A job is gone, whoever holds it. */
-export const removeJob = (place: Place, id: Tuple.Element, row: Row): Effect.Effect<void> => {
-  if (row.state === "running") touchedOf(place.state).ring(place.keys.revokedBell)
-  return changeAndUnpark(place, id, row, undefined)
-}
-
-/** The job of an entry of `ended` is gone, or the entry, if it is no job's (5). */
-export const removeEnded = (
-  place: Place,
-  id: Tuple.Element,
-  row: Row | undefined,
-  entry: Uint8Array,
-  state: State
-): Effect.Effect<void> =>
-  isEntryOf(place.keys, id, row, entry) ? removeJob(place, id, row!) : clearOrphan(place, entry, state)
-
-/**
- * A job whose row is damaged is gone, and what of it can be found without its row: its data, its activity entry, and the
- * place of its key if the row still tells the key. Other entries are left to who meets them (5). `false` for a row that
- * is not damaged but a newer version's: it is whole, and not ours to take apart.
- */
-export const removeDamaged = Effect.fnUntraced(function*(place: Place, id: Tuple.Element, bytes: Uint8Array) {
-  const { keys, model, state } = place
-  const { isNewer, key } = remainsOf(bytes)
-  if (isNewer) return false
-  const touched = touchedOf(state)
-  yield* touched.prepare(keys, id)
-  const wasRunning = touched.storedEntry(keys, id) !== undefined
-  touched.mark(keys, id, false)
-  touched.ring(keys.changedBell)
-  state.clear(keys.job(id))
-  const pieces = keys.piecesOf(id)
-  state.clearRange(pieces.begin, pieces.end)
-  if (wasRunning) {
-    state.add(keys.move("running", "none"), Counters.PLUS_ONE)
-    touched.ring(keys.revokedBell)
-    if (model.maxRunning !== Infinity) touched.ring(keys.pendingBell)
-    if (key !== undefined) {
-      state.add(keys.held(key), Counters.MINUS_ONE)
-      yield* clearHeld(place, key)
-    }
-  }
-  // parked ones of the key waited for it, wherever it was
-  if (key !== undefined) yield* unpark(place, key)
-  return true
-})
 
 /** A pending job has another priority or key, and its place in the queue follows. */
 export const moveTo = (

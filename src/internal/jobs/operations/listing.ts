@@ -11,7 +11,8 @@ import * as Keys from "../../data/keys.ts"
 import { InvalidOption, type UnreadableData } from "../definition/errors.ts"
 import { isState, type State, STATES } from "../definition/layout.ts"
 import { decodeData, type Model, optionsOf, type Place, within } from "../definition/model.ts"
-import { isEntryOf, removeEnded, tryLoad } from "../kept/lifecycle.ts"
+import { isEntryOf, tryLoad } from "../kept/lifecycle.ts"
+import { removeEnded } from "../kept/removal.ts"
 import { decode, readData, type Row } from "../kept/row.ts"
 
 /**

@@ -40,6 +40,7 @@ import {
 } from "../definition/model.ts"
 import { type Job, lockOf, makeJob, settled } from "../kept/job.ts"
 import * as Lifecycle from "../kept/lifecycle.ts"
+import * as Removal from "../kept/removal.ts"
 import { readData, type Row } from "../kept/row.ts"
 
 /**
@@ -168,9 +169,9 @@ const removeFrom = Effect.fnUntraced(function*(
   yield* checkId(place.model, id)
   const row = yield* Lifecycle.tryLoad(place, id)
   if (row === undefined) return yield* new JobNotFound({ type: place.model.type, id })
-  if (row !== "unreadable") return yield* Lifecycle.removeJob(place, id, row)
+  if (row !== "unreadable") return yield* Removal.removeJob(place, id, row)
   const bytes = yield* place.state.get(place.keys.job(id))
-  const isGone = yield* Lifecycle.removeDamaged(place, id, bytes!)
+  const isGone = yield* Removal.removeDamaged(place, id, bytes!)
   if (!isGone) return yield* Effect.die(unreadable(place.model.type, id))
 })
 

@@ -1,7 +1,8 @@
 /**
  * One server as this process runs it: what its parts share.
  *
- * Owner: `runtime.start` makes it and its scope ends it. The consumer fiber, inline calls and priority messages use it.
+ * Owner: a start (`running/start.ts`) or a host makes it, and its scope ends it. The consumer fiber, inline calls and
+ * priority messages use it.
  *
  * 1. `cache` is the state as a read of the store would give it, under the version that the store had with it. It is
  *    used only where the store still has that version. Versions are unique to the try that wrote them, so an entry
@@ -23,7 +24,7 @@ import type { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
 import * as Keys from "../../data/keys.ts"
 import { messageOfThrown } from "../../data/thrown.ts"
-import { logError } from "../../transactions/logging.ts"
+import { logError } from "../../observing/logging.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { ServerKilled, ServerStopped } from "../definition/errors.ts"
 import type { Behaviour, Definition, Effects, Options } from "../definition/model.ts"
