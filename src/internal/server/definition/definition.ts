@@ -26,12 +26,18 @@ import type {
   Update,
   UpdateRefused
 } from "./outcome.ts"
+import { isVersions, schemasOf, type StateVersions } from "./versions.ts"
 
 /** A schema whose codec needs no service. */
 export type PureSchema = Schema.Codec<any, any, never, never>
 
 /** The fields of a struct, each a schema whose codec needs no service. */
 export type PureFields = { readonly [field: string]: PureSchema }
+
+/** The state's type: that of its schema, or of its newest version. */
+export type StateType<S> = S extends StateVersions<infer Newest> ? Newest["Type"]
+  : S extends PureSchema ? S["Type"]
+  : never
 
 /** A payload: a schema, the fields of a struct, or none. */
 export type PayloadInput = PureSchema | PureFields | undefined
@@ -352,7 +358,7 @@ const checkDefinition = (
 
 /** The runtime's model of a definition; throws a `TypeError` for what is none. */
 export const model = (name: string, options: {
-  readonly state: PureSchema
+  readonly state: PureSchema | StateVersions<PureSchema>
   readonly messages: Messages
   readonly actions?: Actions | undefined
   readonly hosted?: boolean | undefined
@@ -362,11 +368,20 @@ export const model = (name: string, options: {
   return modelOf(name, options)
 }
 
+/** The schemas of a state, from the newest one back. */
+const stateOf = (name: string, state: PureSchema | StateVersions<PureSchema>) =>
+  isVersions(state)
+    ? {
+      state: state.schema,
+      earlier: state.steps.map((step, index) => ({ schema: schemasOf(state)[index]!, step }))
+    }
+    : { state: schemaOf(`${name}: the state`, state), earlier: [] }
+
 const modelOf = (name: string, options: Parameters<typeof model>[1]): Model.Definition => ({
   name,
   hosted: options.hosted ?? false,
   maxTimers: options.maxTimers ?? MAX_TIMERS,
-  state: schemaOf(`${name}: the state`, options.state),
+  ...stateOf(name, options.state),
   messages: new Map(
     Object.entries(options.messages).map(([tag, definition]) => {
       const { error, locks, payload, success } = definition as Call<

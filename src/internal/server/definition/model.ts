@@ -41,7 +41,10 @@ export interface Definition {
   readonly hosted: boolean
   /** How many timers one of its servers can have. */
   readonly maxTimers: number
+  /** The newest schema of the state. */
   readonly state: AnyCodec
+  /** Those before it, oldest first, and the steps from each to the next. */
+  readonly earlier: ReadonlyArray<{ readonly schema: AnyCodec; readonly step: (state: any) => unknown }>
   readonly messages: ReadonlyMap<string, Message>
   readonly actions: ReadonlyMap<string, Action>
 }
