@@ -17,11 +17,11 @@
 import type * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import type { ServiceClass } from "./internal/server/definition/api.ts"
-import type * as D from "./internal/server/definition/definition.ts"
 import * as Definition from "./internal/server/definition/definition.ts"
 import { From as FromSchema } from "./internal/server/definition/from.ts"
 import type * as Model from "./internal/server/definition/model.ts"
 import type { ActionRequest, At, Lock, NoReply, Reply, Stop, Update } from "./internal/server/definition/outcome.ts"
+import type * as D from "./internal/server/definition/protocol.ts"
 import type { StateVersions } from "./internal/server/definition/versions.ts"
 import * as Versions from "./internal/server/definition/versions.ts"
 import * as Services from "./internal/server/service.ts"
@@ -29,7 +29,6 @@ import type { Transaction } from "./Transaction.ts"
 import type * as Tuple from "./Tuple.ts"
 
 export type {
-  ActionsOf,
   Behaviour,
   CallError,
   CastError,
@@ -37,32 +36,15 @@ export type {
   CastLaterError,
   CastTxError,
   Client,
-  DeadLettersOf,
-  Hosted,
   HostedClient,
-  HostOptions,
   KillableClient,
-  LockedOf,
   LockInfo,
-  Needs,
-  Options,
   PriorityError,
   Running,
   ServiceClass,
   StartError,
-  TimerInfo,
-  TimerOptions,
-  Which,
-  WhichHosted
+  TimerInfo
 } from "./internal/server/definition/api.ts"
-export type {
-  ActionContext,
-  Call,
-  Cast,
-  HandlerContext,
-  Info,
-  LockedContext
-} from "./internal/server/definition/definition.ts"
 export {
   ActionTimeout,
   CallbackTooLong,
@@ -78,12 +60,15 @@ export {
   Locked,
   LockFenced,
   PayloadTooLarge,
+  QueueFull,
   ServerKilled,
   ServerStopped,
   TooManyTimers,
   UnknownMessage,
   WouldDeadlock
 } from "./internal/server/definition/errors.ts"
+export type { ActionsOf, DeadLettersOf, Hosted, LockedOf, Needs } from "./internal/server/definition/needs.ts"
+export type { HostOptions, Options, TimerOptions, Which, WhichHosted } from "./internal/server/definition/options.ts"
 export { gone, halt } from "./internal/server/definition/outcome.ts"
 export type {
   ActionRequest,
@@ -96,6 +81,14 @@ export type {
   Stop,
   Update
 } from "./internal/server/definition/outcome.ts"
+export type {
+  ActionContext,
+  Call,
+  Cast,
+  HandlerContext,
+  Info,
+  LockedContext
+} from "./internal/server/definition/protocol.ts"
 
 export type { StateVersions } from "./internal/server/definition/versions.ts"
 
@@ -580,6 +573,9 @@ export const versions = <S extends D.PureSchema>(schema: S): StateVersions<S> =>
 /**
  * Defines a server: its name, its state, its messages and its actions. Extend the class that it returns.
  *
+ * With `hosted: true` any message makes and wakes its servers. A server has at most `maxTimers` timers (100,000). With
+ * `maxQueueLength` (1 or more) messages to a server with so many waiting are refused with `QueueFull`.
+ *
  * **Example** (A counter)
  *
  * ```ts import.meta.vitest
@@ -642,5 +638,6 @@ export const Service = <Self>() =>
     readonly actions?: A
     readonly hosted?: H
     readonly maxTimers?: number
+    readonly maxQueueLength?: number
   }
 ): ServiceClass<Self, Name, D.StateType<S>, M, A, H> => Services.make(Definition.model(name, options)) as any

@@ -150,6 +150,7 @@ describe("hostile bytes", () => {
   const definition: Definition = {
     name: "Vault",
     hosted: false,
+    maxQueueLength: Infinity,
     maxTimers: 1,
     earlier: [],
     state: Schema.Int,

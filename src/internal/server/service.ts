@@ -24,10 +24,10 @@ import {
   lenientTuidOf,
   tuidOf
 } from "./checks.ts"
-import type { HostOptions, Options, Which } from "./definition/api.ts"
-import type { CallOptions } from "./definition/definition.ts"
 import type { InvalidTuid } from "./definition/errors.ts"
 import type * as Model from "./definition/model.ts"
+import type { HostOptions, Options, Which } from "./definition/options.ts"
+import type { CallOptions } from "./definition/protocol.ts"
 import type { Host } from "./hosting/host.ts"
 import { host, hosted } from "./hosting/start.ts"
 import type { Lock } from "./kept/head.ts"

@@ -1,14 +1,13 @@
 /**
- * What users see of a server: the types of its definition, its handle and its clients. `DgenServer` exports them.
+ * What a program does with a server, as types: its service class, its handles and clients, and what each of them can fail
+ * with. `DgenServer` exports them.
  */
 import type * as Context from "effect/Context"
-import type * as Cron from "effect/Cron"
 import type * as DateTime from "effect/DateTime"
 import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import type * as Option from "effect/Option"
-import type * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import type { BackendError } from "../../../BackendError.ts"
 import type { DurableQueue } from "../../../DurableQueue.ts"
@@ -16,10 +15,12 @@ import type { StateError } from "../../../StateCodec.ts"
 import type { Tenant } from "../../../Tenant.ts"
 import type { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
-import type * as D from "./definition.ts"
 import type * as Errors from "./errors.ts"
 import type * as Model from "./model.ts"
+import type { ActionsOf, DeadLettersOf, Hosted, LockedOf, Needs } from "./needs.ts"
+import type { HostOptions, Options, TimerOptions, Which, WhichArgs, WhichHosted } from "./options.ts"
 import type { ActionRequest } from "./outcome.ts"
+import type * as D from "./protocol.ts"
 
 /**
  * What a cast can fail with. Nothing was written then.
@@ -27,7 +28,10 @@ import type { ActionRequest } from "./outcome.ts"
  * @since 0.1.0
  * @category errors
  */
-export type CastError = Errors.InvalidPayload | Errors.UnknownMessage | Errors.PayloadTooLarge | BackendError
+export type CastError = RefusedError | Errors.QueueFull | BackendError
+
+/** What a message can be refused with, whichever way it takes. */
+type RefusedError = Errors.InvalidPayload | Errors.UnknownMessage | Errors.PayloadTooLarge
 
 /**
  * What a cast as part of a transaction can fail with. It has written nothing then.
@@ -35,7 +39,7 @@ export type CastError = Errors.InvalidPayload | Errors.UnknownMessage | Errors.P
  * @since 0.1.0
  * @category errors
  */
-export type CastTxError = Errors.InvalidPayload | Errors.UnknownMessage | Errors.PayloadTooLarge | Errors.InvalidTuid
+export type CastTxError = RefusedError | Errors.QueueFull | Errors.InvalidTuid
 
 /**
  * What setting a timer can fail with. It has written nothing then.
@@ -44,32 +48,6 @@ export type CastTxError = Errors.InvalidPayload | Errors.UnknownMessage | Errors
  * @category errors
  */
 export type CastLaterError = CastTxError | Errors.InvalidOption | Errors.TooManyTimers
-
-/**
- * When a timer is due: after a time, at a time, again and again after a period (of a second or more, counted from
- * `first`, which is one period from now if it is absent), or when a cron expression says so (in UTC, if no zone is given).
- * Of ticks that passed while nobody ran the server the latest is made up for; with `missed: "skip"` none is that is more
- * than a minute late. An `id` has 1 to 256 bytes; without one, the timer gets one that no other has.
- *
- * @since 0.2.0
- * @category models
- */
-export type TimerOptions =
-  & { readonly id?: string | undefined }
-  & (
-    | { readonly after: Duration.Input }
-    | { readonly at: DateTime.DateTime.Input }
-    | {
-      readonly every: Duration.Input
-      readonly first?: DateTime.DateTime.Input | undefined
-      readonly missed?: "latest" | "skip" | undefined
-    }
-    | {
-      readonly cron: string | Cron.Cron
-      readonly timeZone?: string | undefined
-      readonly missed?: "latest" | "skip" | undefined
-    }
-  )
 
 /**
  * A timer that is set: the message that it sends, when it is due next, and its period if it comes again.
@@ -91,7 +69,8 @@ export interface TimerInfo {
  * @category errors
  */
 export type PriorityError =
-  | CastError
+  | RefusedError
+  | BackendError
   | Errors.HandlerCrashed
   | Errors.Locked
   | Errors.LockFenced
@@ -110,6 +89,7 @@ export type CallError =
   | Errors.DeadLettered
   | Errors.DefinitionMismatch
   | Errors.InvalidOption
+  | Errors.QueueFull
   | Errors.WouldDeadlock
 
 /**
@@ -124,98 +104,6 @@ export type StartError =
   | Errors.InvalidOption
   | StateError
   | BackendError
-
-/**
- * How a server runs in this process.
- *
- * @since 0.1.0
- * @category models
- */
-export interface Options {
-  /** Whether this process takes messages off the queue, or only sends. Default: `true`. */
-  readonly consume?: boolean | undefined
-  /** Whether to put the state of `init` over the one that exists. Default: `false`. */
-  readonly reset?: boolean | undefined
-  /**
-   * How often handling a message may fail before it is taken off the queue, as a dead letter. Default: `Infinity`, it is
-   * tried for ever.
-   */
-  readonly deadLetterThreshold?: number | undefined
-  /** The most messages that one transaction takes, 1 to 1,000; calls run inline only at 1. Default: 1. */
-  readonly consumeK?: number | undefined
-  /**
-   * How long a lock may be held before other consumers break it, and queue its message again. Default: `Infinity`, never: a holder that died with the
-   * lock then blocks the queue until an operator breaks it.
-   */
-  readonly lockTimeout?: Duration.Input | undefined
-  /**
-   * How long a message that this version of the program cannot read (an unknown tag, a payload of another schema) is left
-   * in its place for another version, from its first meeting on; only then does it fail like one whose handler crashes.
-   * The messages behind it wait. Default: 10 minutes.
-   */
-  readonly unreadableGrace?: Duration.Input | undefined
-  /** Whether to keep the state in memory while no other process changes it. Default: `true`. */
-  readonly cache?: boolean | undefined
-  /** When the consumer comes back after a crash; it starts over after a commit. Default: exponential, 30 s at most. */
-  readonly restart?: Schedule.Schedule<unknown, unknown> | undefined
-  /**
-   * How long actions and locked handlers that run may go on when the server's scope closes, or the handle is stopped, all
-   * together. Then they are interrupted, and messages under the lock are queued again. Default: 10 seconds.
-   */
-  readonly grace?: Duration.Input | undefined
-  /**
-   * How long one action, or the handler of one dead letter, may take; then it is interrupted, and counts as crashed.
-   * Default: `Infinity`; one that has run for 30 seconds is warned about.
-   */
-  readonly actionTimeout?: Duration.Input | undefined
-}
-
-/**
- * How a process hosts the servers of a definition.
- *
- * @since 0.2.0
- * @category models
- */
-export interface HostOptions extends Omit<Options, "consume" | "reset"> {
-  /** How many servers work at a time in this process. Default: 64. */
-  readonly concurrency?: number | undefined
-  /** How many locked handlers run at a time; beyond it, messages that may lock wait. Default: 1,000. */
-  readonly maxLocked?: number | undefined
-  /** How long a server that has nothing to do keeps its state in memory. Default: 5 minutes. */
-  readonly idleTimeToLive?: Duration.Input | undefined
-  /** How many such servers may. Default: 10,000. */
-  readonly maxResident?: number | undefined
-}
-
-/**
- * Which of the servers of a hosted definition.
- *
- * @since 0.2.0
- * @category models
- */
-export interface WhichHosted {
-  readonly tuid: Tuple.Tuple
-}
-
-/**
- * The host of a definition in this process, as a service.
- *
- * @since 0.2.0
- * @category models
- */
-export interface Hosted<in out Name extends string> {
-  readonly "the host of the servers of": Name
-}
-
-/**
- * Which of many servers of one definition.
- *
- * @since 0.1.0
- * @category models
- */
-export interface Which {
-  readonly tuid?: Tuple.Tuple | undefined
-}
 
 /**
  * What any process can do with a server.
@@ -355,55 +243,6 @@ export interface LockInfo {
 }
 
 /**
- * The action handlers of a server, as a service. `Hint` is for the compiler's error where the layer is missing.
- *
- * @since 0.1.0
- * @category models
- */
-export interface ActionsOf<
-  in out Name extends string,
-  out Hint extends string = `provide the actionsLayer of ${Name}`
-> {
-  readonly actionsOf: Name
-  readonly hint: Hint
-}
-
-/**
- * The locked handlers of a server, as a service. `Hint` is for the compiler's error where the layer is missing.
- *
- * @since 0.1.0
- * @category models
- */
-export interface LockedOf<in out Name extends string, out Hint extends string = `provide the lockedLayer of ${Name}`> {
-  readonly lockedOf: Name
-  readonly hint: Hint
-}
-
-/**
- * The dead-letter handler of a server, as a service. No server requires it.
- *
- * @since 0.1.0
- * @category models
- */
-export interface DeadLettersOf<in out Name extends string> {
-  readonly "the handler of the server's dead letters": Name
-}
-
-/**
- * What running a server needs besides its tenant: its action handlers, and its locked handlers, if it has any.
- *
- * @since 0.1.0
- * @category models
- */
-export type Needs<M, A, Name extends string> = [keyof A] extends [never]
-  ? [D.LockingTag<M>] extends [never] ? never : LockedOf<Name>
-  : [D.LockingTag<M>] extends [never] ? ActionsOf<Name>
-  : ActionsOf<Name> | LockedOf<Name>
-
-/** Which server: of a hosted definition it has to be said. */
-export type WhichArgs<IsHosted extends boolean> = IsHosted extends true ? [which: WhichHosted] : [which?: Which]
-
-/**
  * A server's definition: a service, and what starts it.
  *
  * @since 0.1.0
@@ -492,11 +331,14 @@ export interface ServiceClass<Self, Name extends string, State, M, A, IsHosted e
   ) => Effect.Effect<boolean, Errors.InvalidOption | Errors.InvalidTuid, Transaction>
   /** Cancels a timer of the server whose handler runs: a defect elsewhere. */
   readonly cancelTimerSelfTx: (id: string) => Effect.Effect<boolean, Errors.InvalidOption, Transaction>
-  /** A cast to the server whose handler runs, as part of its transaction: a defect elsewhere. */
+  /**
+   * A cast to the server whose handler runs, as part of its transaction: a defect elsewhere. A full queue does not refuse
+   * it.
+   */
   readonly castSelfTx: <T extends D.CastTag<M>>(
     tag: T,
     ...args: D.PayloadArgs<D.PayloadOf<M[T]>>
-  ) => Effect.Effect<void, CastTxError, Transaction>
+  ) => Effect.Effect<void, Exclude<CastTxError, Errors.QueueFull>, Transaction>
   /** A cast as part of a transaction. */
   readonly castTx: <T extends D.CastTag<M>>(
     tag: T,

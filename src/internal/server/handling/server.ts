@@ -1,7 +1,8 @@
 /**
  * One server as this process runs it: what its parts share.
  *
- * Owner: `runtime.start` makes it and its scope ends it. The consumer fiber, inline calls and priority messages use it.
+ * Owner: a start (`running/start.ts`) or a host makes it, and its scope ends it. The consumer fiber, inline calls and
+ * priority messages use it.
  *
  * 1. `cache` is the state as a read of the store would give it, under the version that the store had with it. It is
  *    used only where the store still has that version. Versions are unique to the try that wrote them, so an entry
