@@ -17,8 +17,8 @@
 import type * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import type { ServiceClass } from "./internal/server/definition/api.ts"
-import * as Definition from "./internal/server/definition/definition.ts"
 import { From as FromSchema } from "./internal/server/definition/from.ts"
+import * as Definition from "./internal/server/definition/making.ts"
 import type * as Model from "./internal/server/definition/model.ts"
 import type { ActionRequest, At, Lock, NoReply, Reply, Stop, Update } from "./internal/server/definition/outcome.ts"
 import type * as D from "./internal/server/definition/protocol.ts"
@@ -573,7 +573,8 @@ export const versions = <S extends D.PureSchema>(schema: S): StateVersions<S> =>
 /**
  * Defines a server: its name, its state, its messages and its actions. Extend the class that it returns.
  *
- * With `hosted: true` any message makes and wakes its servers. A server has at most `maxTimers` timers (100,000). With
+ * With `hosted: true` nobody starts its servers: the first message makes one, any message wakes it, and `hostLayer` runs
+ * them, in as many processes as there are (see the second example). A server has at most `maxTimers` timers (100,000). With
  * `maxQueueLength` (1 or more) messages to a server with so many waiting are refused with `QueueFull`.
  *
  * **Example** (A counter)
@@ -618,6 +619,35 @@ export const versions = <S extends D.PureSchema>(schema: S): StateVersions<S> =>
  * // => 3
  * announced
  * // => [1, 3]
+ * ```
+ *
+ * **Example** (A server for each user)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Layer, Schema } from "effect"
+ * import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
+ *
+ * class Points extends DgenServer.Service<Points>()("Points", {
+ *   hosted: true,
+ *   state: Schema.Int,
+ *   messages: { Add: DgenServer.call({ payload: { points: Schema.Int }, success: Schema.Int }) }
+ * }) {}
+ *
+ * const PointsHost = Points.hostLayer(Points.behaviour({
+ *   init: Effect.succeed(0),
+ *   handlers: { Add: ({ points }, sum) => DgenServer.reply(sum + points, sum + points) }
+ * }))
+ *
+ * const program = Effect.gen(function*() {
+ *   const ada = yield* Points.client({ tuid: ["user", "ada"] })
+ *   const bob = yield* Points.client({ tuid: ["user", "bob"] })
+ *   yield* ada.call("Add", { points: 2 })
+ *   return [yield* ada.call("Add", { points: 3 }), yield* bob.call("Add", { points: 7 })]
+ * })
+ *
+ * const TestStore = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+ * await Effect.runPromise(program.pipe(Effect.provide(PointsHost.pipe(Layer.provideMerge(TestStore)))))
+ * // => [5, 7]
  * ```
  *
  * @since 0.1.0

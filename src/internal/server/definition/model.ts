@@ -1,5 +1,5 @@
 /**
- * What the runtime of servers knows of a definition: names, kinds and codecs, with all types erased. `definition.ts`
+ * What the runtime of servers knows of a definition: names, kinds and codecs, with all types erased. `making.ts`
  * makes these values from what a user wrote; everything above works on them alone.
  */
 import type * as DateTime from "effect/DateTime"

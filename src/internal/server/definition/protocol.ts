@@ -1,6 +1,6 @@
 /**
  * What a user writes of a server, as types: its messages and actions, and the handlers, arguments and outcomes that follow
- * from them. `definition.ts` makes the runtime's model of it.
+ * from them. `making.ts` makes the runtime's model of it.
  */
 import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
