@@ -106,10 +106,8 @@ export const write = (
       })
     )
     const text = `${JSON.stringify({ server: definition.name, version, rows }, undefined, 2)}\n`
-    yield* io(file, async () => {
-      await mkdir(options.folder, { recursive: true })
-      await writeFile(file, text)
-    })
+    yield* io(file, () => mkdir(options.folder, { recursive: true }))
+    yield* io(file, () => writeFile(file, text))
     return file
   })
 
