@@ -40,6 +40,9 @@ import { self } from "./sending/messages.ts"
 import { replyTo } from "./sending/replying.ts"
 import { argumentsOf, cancelTimerTx, castLaterTx, timersOf } from "./timers/client.ts"
 
+/** Where a service class keeps its definition, for the tools of `effect-dgen/testing`. */
+export const DefinitionOf = Symbol.for("effect-dgen/DgenServer/definition")
+
 type Started = Options & { readonly tuid: Tuple.Tuple }
 
 /** The services that hold a server's handlers with side effects. */
@@ -144,6 +147,7 @@ export const make = (definition: Model.Definition): object => {
           ))
     )
   return Object.assign(Base, {
+    [DefinitionOf]: definition,
     behaviour: (input: any) => makeBehaviour(definition, input),
     action: (tag: string, payload?: unknown): Model.ActionRequest => ({ server: name, tag, payload }),
     actionsLayer: (handlers: any) =>

@@ -313,6 +313,7 @@ const runItems = Effect.fnUntraced(function*(
     : yield* Effect.mapError(
       save(server, state, loaded, current, lock && { lock }, lock !== undefined || isLeftOpen),
       (error) => {
+        if (error instanceof Unreadable) return error
         const tags = items.slice(0, taken).flatMap((_, index) => tagsOf(envelopeOf(index)))
         return new Crash(tags, Cause.die(error), logs, taken === 1 ? 0 : undefined)
       }

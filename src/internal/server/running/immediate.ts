@@ -95,7 +95,8 @@ const body = Effect.fnUntraced(function*(
   if (bytes === undefined && !server.isHosted) return yield* new ServerKilled(identityOf(server))
   if (waiting.length > 0) return undefined
   const { tag } = direct.message
-  const wrong = (error: StateError) => new Crash([tag], Cause.die(error), logs, undefined)
+  const wrong = (error: StateError | Unreadable) =>
+    error instanceof Unreadable ? error : new Crash([tag], Cause.die(error), logs, undefined)
   const runner = yield* PureRunner.make(server, state, logs)
   const loaded = bytes === undefined
     ? yield* newborn(server, runner)

@@ -10,7 +10,6 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
 import type { BackendError } from "../../../BackendError.ts"
-import * as StateCodec from "../../../StateCodec.ts"
 import { Tenant } from "../../../Tenant.ts"
 import { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
@@ -24,7 +23,7 @@ import type { TransactionState } from "../../transactions/state.ts"
 import { CallTimeout, InvalidTuid, QueueFull, ServerStopped } from "../definition/errors.ts"
 import type { Client, Definition } from "../definition/model.ts"
 import { type Addressed, identityOf, problemOfTuid, ServerKeys } from "../kept/layout.ts"
-import { headOf, named } from "../kept/state.ts"
+import { headOf, named, readState } from "../kept/state.ts"
 import * as Answers from "./answerCodec.ts"
 import { markWaiting } from "./answering.ts"
 import { check, type Checked, encodeCasts, push, roomOf, sentNow, toBytes } from "./messages.ts"
@@ -162,7 +161,12 @@ export const make = (located: Located, call: Client["call"]): Client => {
     locked: named(located, run(isLocked)),
     state: named(
       located,
-      run(Effect.map(StateCodec.make(definition.state).read(keys.state), (stored) => stored?.value))
+      run(Effect.flatMap(Transaction, (state) =>
+        Effect.flatMap(state.get(keys.head), (bytes) =>
+          bytes === undefined
+            ? Effect.undefined
+            : Effect.flatMap(headOf(bytes), (head) =>
+              Effect.map(readState(definition, keys, head), (read) => read.state)))))
     )
   }
 }
