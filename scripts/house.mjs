@@ -17,7 +17,10 @@ const ROOMS = [
   ],
   ["BackendError.ts", "what stores fail with"],
   ["Backend.ts", "the seam between the library and a store"],
-  ["internal/stores", "stores that this library keeps itself: optimistic commits, their log, watches, memory"],
+  [
+    "internal/stores",
+    "stores that this library keeps itself: optimistic commits, their log, old and new values, watches, memory"
+  ],
   ["internal/simulation", "faults, random numbers and virtual time of simulations"],
   ["internal/sqlite", "the file of SQLite and its store"],
   ["internal/foundationdb", "the driver of FoundationDB"],
@@ -26,24 +29,39 @@ const ROOMS = [
   ["FoundationDbBackend.ts", "FoundationDB, as a layer"],
   ["internal/transactions", "one transaction: the retry loop, a try's state and overlay, slots, strict mode, watching"],
   ["Transaction.ts", "operations of transactions for users"],
-  ["internal/tenant", "what a tenant's layer keeps: where things lie, open calls, shared pushes, its sign of life"],
+  [
+    "internal/tenant",
+    "what a tenant's layer keeps: where things lie, open calls, shared pushes, its hosts, its sign of life"
+  ],
   ["Tenant.ts", "tenants, as layers"],
   ["internal/state", "how a state is divided into keys, written as a difference, read, merged"],
   ["StateCodec.ts", "state codecs for users"],
   ["internal/queue", "the durable queue and its dead letters"],
   ["DurableQueue.ts", "queues for operators"],
   ["internal/server/definition", "what a server is: its definition, outcomes, errors, and the types that users see"],
-  ["internal/server/kept", "what is kept of a server: where it lies, its head, its state"],
+  [
+    "internal/server/kept",
+    "what is kept of a server: where it lies, its head, its state, the indexes that it stands in"
+  ],
   ["internal/server/sending", "what is sent: messages to a server, answers to callers, clients"],
-  ["internal/server/handling", "how one message is handled: a running server's parts, handlers, purity, actions"],
-  ["internal/server/mending", "what puts a server in order: attempts, requeues, an operator's unlock, sweeps, kill"],
+  [
+    "internal/server/handling",
+    "how one message is handled: a running server's parts, handlers, purity, actions, metrics"
+  ],
+  [
+    "internal/server/mending",
+    "what puts a server in order, or ends it: attempts, requeues, an unlock by hand, sweeps, the list, kill"
+  ],
   ["internal/server/timers", "messages that are sent at their time: rows, setting, sending what is due"],
   ["internal/server/running", "what runs: the consumer and its batches, inline calls, locked handlers, the handle"],
   ["internal/server/hosting", "hosted servers: which process works on which, and what has something to do"],
   ["internal/server", "the service of a definition: options checked, parts put together"],
   ["DgenServer.ts", "servers for users"],
   ["internal/jobs/definition", "what jobs of a type are: options, keys, errors"],
-  ["internal/jobs/kept", "what is kept of a job: its row, its states and the changes between them"],
+  [
+    "internal/jobs/kept",
+    "what is kept of a job: its row, its states and the changes between them, rates, what is told of it"
+  ],
   ["internal/jobs/operations", "what a program asks of jobs: transaction effects on one, looks at many"],
   ["internal/jobs/background", "what fibers of a process share for a type: watches, the monitor of leases"],
   ["internal/jobs/watching", "subscriptions, and waiting for a job"],

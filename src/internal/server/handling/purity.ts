@@ -46,6 +46,14 @@ export class HeldLogs {
     this.logger = Logger.make((line) => void this.#lines.push(line))
   }
 
+  /** Remembers this moment: the function that it returns forgets the lines since then. */
+  mark(): () => void {
+    const { length } = this.#lines
+    return () => {
+      this.#lines.length = length
+    }
+  }
+
   /** Writes the lines, once. */
   release(): void {
     for (const line of this.#lines.splice(0)) {

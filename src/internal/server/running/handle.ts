@@ -107,7 +107,7 @@ const orAnswered = <E>(
 /** A call's way from the handle to its answer. */
 type Way = (server: Server, checked: Checked, call: Clients.OpenCall) => Effect.Effect<Uint8Array, unknown>
 
-const throughQueue: Way = (server, checked, call) => untilEnded(server, Clients.queued(server, checked, call, 0))
+const throughQueue: Way = (server, checked, call) => untilEnded(server, Clients.queued(server, checked, call))
 
 const UNSENT: Sent = { trace: undefined, millis: 0 }
 
@@ -127,7 +127,7 @@ const inline: Way = (server, checked, call) => {
           case "Waits":
             return untilEnded(server, Clients.awaitAnswer(server, call))
           case "Queue":
-            return untilEnded(server, Clients.queued(server, checked, call, progress.attempts))
+            return untilEnded(server, Clients.queued(server, checked, call, progress.attempts, progress.isTried))
         }
       })
     ))
