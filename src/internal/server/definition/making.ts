@@ -15,6 +15,7 @@ import {
   type PayloadInput,
   type PureSchema
 } from "./protocol.ts"
+import { isVersions, schemasOf, type StateVersions } from "./versions.ts"
 
 const isSchema = (value: unknown): value is PureSchema => Schema.isSchema(value)
 
@@ -107,7 +108,7 @@ const checkDefinition = (
 
 /** The runtime's model of a definition; throws a `TypeError` for what is none. */
 export const model = (name: string, options: {
-  readonly state: PureSchema
+  readonly state: PureSchema | StateVersions<any>
   readonly messages: Messages
   readonly actions?: Actions | undefined
   readonly hosted?: boolean | undefined
@@ -118,12 +119,21 @@ export const model = (name: string, options: {
   return modelOf(name, options)
 }
 
+/** The schemas of a state, from the newest one back. */
+const stateOf = (name: string, state: PureSchema | StateVersions<any>) =>
+  isVersions(state)
+    ? {
+      state: state.schema as PureSchema,
+      earlier: state.steps.map((step, index) => ({ schema: schemasOf(state)[index]!, step }))
+    }
+    : { state: schemaOf(`${name}: the state`, state as PureSchema), earlier: [] }
+
 const modelOf = (name: string, options: Parameters<typeof model>[1]): Model.Definition => ({
   name,
   hosted: options.hosted ?? false,
   maxTimers: options.maxTimers ?? MAX_TIMERS,
   maxQueueLength: options.maxQueueLength ?? Infinity,
-  state: schemaOf(`${name}: the state`, options.state),
+  ...stateOf(name, options.state),
   messages: new Map(
     Object.entries(options.messages).map(([tag, definition]) => {
       const { error, locks, payload, success } = definition as Call<

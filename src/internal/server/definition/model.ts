@@ -43,7 +43,10 @@ export interface Definition {
   readonly maxTimers: number
   /** How many messages may wait before others are refused; `Infinity` where nobody looks. */
   readonly maxQueueLength: number
+  /** The newest schema of the state. */
   readonly state: AnyCodec
+  /** Those before it, oldest first, and the steps from each to the next. */
+  readonly earlier: ReadonlyArray<{ readonly schema: AnyCodec; readonly step: (state: any) => unknown }>
   readonly messages: ReadonlyMap<string, Message>
   readonly actions: ReadonlyMap<string, Action>
 }

@@ -25,12 +25,18 @@ import type {
   Update,
   UpdateRefused
 } from "./outcome.ts"
+import type { StateVersions } from "./versions.ts"
 
 /** A schema whose codec needs no service. */
 export type PureSchema = Schema.Codec<any, any, never, never>
 
 /** The fields of a struct, each a schema whose codec needs no service. */
 export type PureFields = { readonly [field: string]: PureSchema }
+
+/** The state's type: that of its schema, or of its newest version. */
+export type StateType<S> = S extends StateVersions<infer Newest> ? Newest["Type"]
+  : S extends PureSchema ? S["Type"]
+  : never
 
 /** A payload: a schema, the fields of a struct, or none. */
 export type PayloadInput = PureSchema | PureFields | undefined

@@ -41,14 +41,14 @@ import { atRest } from "../handling/gauges.ts"
 import type { Crash } from "../handling/handlers.ts"
 import { endsWithin } from "../handling/outside.ts"
 import { isEnded, make, type Server, stop, Unreadable } from "../handling/server.ts"
-import { IndexKeys, tuidOfKey, wakeUp } from "../kept/indexes.ts"
+import { indexesOf, type IndexKeys, tuidOfKey, wakeUp } from "../kept/indexes.ts"
 import { ServerKeys, textOfTuid } from "../kept/layout.ts"
 import type { Batch, Pace } from "../running/batch.ts"
 import { close } from "../running/closing.ts"
 import { cancelWatches, defaultRestart, failed, paceOf, turn } from "../running/consumer.ts"
 import * as Handles from "../running/handle.ts"
 import { type Acquired, runLocked } from "../running/locked.ts"
-import { RunsIn, type Within } from "../sending/within.ts"
+import { RunsIn, runsWithin, type Within } from "../sending/within.ts"
 import { Bells } from "./bells.ts"
 import { Life } from "./life.ts"
 
@@ -71,11 +71,11 @@ type Status = "lined" | "working" | "aside" | "resting"
 
 const CLOSED = "the host's scope closed"
 
-/** What a host runs of a server: its end waits for it. */
-const counted = <A, E>(server: Server, holdsQueue: boolean, run: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+/** What a host runs of a server: its end waits for it, and the queue waits meanwhile. */
+const counted = <A, E>(server: Server, run: Effect.Effect<A, E>): Effect.Effect<A, E> =>
   Effect.suspend(() => {
     server.inFlight.enter()
-    const within: Within = { place: server, holdsQueue, isOver: false }
+    const within: Within = { place: server, holdsQueue: true, isOver: false }
     return Effect.ensuring(
       Effect.provideService(run, RunsIn, within),
       Effect.sync(() => server.inFlight.leave())
@@ -142,7 +142,7 @@ export class Host implements LocalHost {
     this.#parts = { ...parts, context: guarded(parts.context) }
     this.#name = behaviour.definition.name
     this.#life = Life.of(tenant)
-    this.#indexes = new IndexKeys(tenant.prefix, this.#name)
+    this.#indexes = indexesOf(tenant.prefix, this.#name)
     this.#bells = new Bells({
       tenant,
       indexes: this.#indexes,
@@ -289,7 +289,7 @@ export class Host implements LocalHost {
       pace.mayLock = this.#locked < this.#parts.options.maxLocked
       return Effect.flatMap(
         Effect.exit(
-          counted(server, true, turn(server, pace, (acquired) => this.#section(known, resident, acquired)))
+          counted(server, turn(server, pace, (acquired) => this.#section(known, resident, acquired)))
         ),
         (exit) => Exit.isSuccess(exit) ? this.#settle(known, resident, exit.value) : this.#failed(known, resident, exit)
       )
@@ -358,7 +358,7 @@ export class Host implements LocalHost {
     return Effect.gen({ self: this }, function*() {
       known.isHeld = true
       known.status = "aside"
-      yield* failed(resident.server, resident.pace, exit.cause)
+      yield* counted(resident.server, failed(resident.server, resident.pace, exit.cause))
       // a place is held by who works, and not by who waits
       this.#run(Effect.andThen(this.#pause(resident, "step", exit.cause), Effect.sync(() => this.#letGo(known))))
     })
@@ -378,7 +378,7 @@ export class Host implements LocalHost {
       known.isHeld = true
       this.#locked++
       const section = Effect.catchCause(
-        counted(server, false, runLocked(server, acquired)),
+        counted(server, runLocked(server, acquired)),
         (cause) => Effect.as(logWarning(`${server.name}: the end of a lock could not be written`, cause), undefined)
       )
       this.#run(Effect.flatMap(section, (ended) => {
@@ -548,18 +548,21 @@ export class Host implements LocalHost {
     return Effect.suspend(() => {
       this.#isClosed = true
       this.#closing.openUnsafe()
-      const ends: Array<Effect.Effect<void>> = []
+      const busy: Array<Server> = []
       for (const { resident } of this.#known.values()) {
         if (resident === undefined) continue
         if (resident.server.inFlight.isIdle) stop(resident.server, CLOSED)
-        else ends.push(close(resident.server, CLOSED))
+        else busy.push(resident.server)
       }
-      return Effect.all([
-        // each of them in bounded time; what else runs waits for nothing but a transaction
-        Effect.all(ends, { concurrency: "unbounded", discard: true }),
-        endsWithin(this.#idle.await, TRANSACTION_LIMIT_MILLIS),
-        this.#life.leave(this.#name)
-      ], { discard: true })
+      // what a server of the host runs does not wait for its own end
+      const isOwn = Effect.map(Effect.forEach(busy, runsWithin), (own) => own.includes(true))
+      return Effect.flatMap(isOwn, (own) =>
+        Effect.all([
+          // each of them in bounded time; what else runs waits for nothing but a transaction
+          Effect.forEach(busy, (server) => close(server, CLOSED), { concurrency: "unbounded", discard: true }),
+          own ? Effect.void : endsWithin(this.#idle.await, TRANSACTION_LIMIT_MILLIS),
+          this.#life.leave(this.#name)
+        ], { discard: true }))
     })
   }
 }

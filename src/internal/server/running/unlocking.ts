@@ -210,12 +210,18 @@ const finishBody = Effect.fnUntraced(function*(
     yield* save(server, state, loaded, loaded.state, { lock: { ...head.lock, millis: state.timeMillis } })
     return { _tag: "Again", state: loaded.state, version: loaded.head.version }
   }
-  forget(state, keys, token)
   if (handled.isGone === true) {
     keys.ring(state)
     yield* end(server, state, { ...loaded.head, lock: undefined }, handled.state)
     if (!server.isHosted) state.onCommit.unshift(() => gone(server))
-  } else yield* unlock(server, state, loaded, handled.state)
+  } else {
+    const written = yield* Effect.result(unlock(server, state, loaded, handled.state))
+    if (Result.isFailure(written)) {
+      if (!(written.failure instanceof Unreadable)) return yield* Effect.fail(written.failure)
+      return { ...yield* letGo(server, state, acquired, head), unreadable: written.failure }
+    }
+  }
+  forget(state, keys, token)
   return { _tag: "Done", ended: yield* answer(server, state, acquired, handled), handled }
 })
 
@@ -339,7 +345,7 @@ const giveUp = Effect.fnUntraced(function*(
   state: TransactionState,
   { lock }: Acquired,
   loaded: Loaded
-): Effect.fn.Return<Finished, StateError, Transaction> {
+): Effect.fn.Return<Finished, StateError | Unreadable, Transaction> {
   yield* unlock(server, state, loaded, loaded.state)
   const ended = { _tag: "Fenced", requeued: lock.attempts !== undefined } as const
   if (lock.attempts === undefined) return { _tag: "Done", ended }
