@@ -17,7 +17,10 @@ const ROOMS = [
   ],
   ["BackendError.ts", "what stores fail with"],
   ["Backend.ts", "the seam between the library and a store"],
-  ["internal/stores", "stores that this library keeps itself: optimistic commits, their log, watches, memory"],
+  [
+    "internal/stores",
+    "stores that this library keeps itself: optimistic commits, their log, old and new values, watches, memory"
+  ],
   ["internal/simulation", "faults, random numbers and virtual time of simulations"],
   ["internal/sqlite", "the file of SQLite and its store"],
   ["internal/foundationdb", "the driver of FoundationDB"],

@@ -117,13 +117,14 @@ describe("hostile bytes", () => {
   const version = "v".repeat(22)
   const lock: Heads.Lock = { token, millis: 5, tag: "Slow", kind: "call", attempts: 0 }
   const heads: ReadonlyArray<Heads.Head> = [
-    { version, lock: undefined, fenced: [], format: 1, isKeyed: false },
-    { version, lock, fenced: [], format: 1, isKeyed: false },
+    { version, lock: undefined, fenced: [], format: 1, stateVersion: 1, isKeyed: false },
+    { version, lock, fenced: [], format: 1, stateVersion: 1, isKeyed: false },
     {
       version,
       lock: { ...lock, kind: "cast", attempts: undefined },
       fenced: [{ token, millis: 3, attempts: 2 }],
       format: 2,
+      stateVersion: 3,
       isKeyed: true
     }
   ]
@@ -154,6 +155,7 @@ describe("hostile bytes", () => {
     maxKeys: 1,
     keyRetentionMillis: 1,
     maxTimers: 1,
+    earlier: [],
     state: Schema.Int,
     messages: new Map(),
     actions: new Map()

@@ -40,6 +40,9 @@ import { checkKey, self } from "./sending/messages.ts"
 import { replyTo } from "./sending/replying.ts"
 import { argumentsOf, cancelTimerTx, castLaterTx, timersOf } from "./timers/client.ts"
 
+/** Where a service class keeps its definition, for the tools of `effect-dgen/testing`. */
+export const DefinitionOf = Symbol.for("effect-dgen/DgenServer/definition")
+
 type Started = Options & { readonly tuid: Tuple.Tuple }
 
 /** The services that hold a server's handlers with side effects. */
@@ -112,16 +115,6 @@ const clientOf = (definition: Model.Definition, tuid: Tuple.Tuple) =>
     }
   )
 
-/** What the handle of a server, or of one that this process hosts, has besides. */
-const withTimers = <A extends Model.Client & { readonly tuid: Tuple.Tuple }>(
-  definition: Model.Definition,
-  running: A
-): Effect.Effect<A & ReturnType<typeof timersOf>, never, Tenant> =>
-  Effect.map(Tenant, (tenant) => ({
-    ...running,
-    ...timersOf({ definition, tenant, keys: new ServerKeys(tenant.prefix, running.tuid, definition) })
-  }))
-
 /** The keys of the server whose handler runs. */
 const selfKeys = (definition: Model.Definition, operation: string) =>
   Effect.map(self(definition, operation), (tuid) => (prefix: Uint8Array) => new ServerKeys(prefix, tuid, definition))
@@ -138,12 +131,11 @@ export const make = (definition: Model.Definition): object => {
       Effect.andThen(checkBehaviour(definition, behaviour), checkOptions(name, started)),
       (checked) =>
         Effect.flatMap(effects, (handlers) =>
-          Effect.flatMap(
-            Runtime.start(behaviour, handlers, checked),
-            (running) => withTimers(definition, typedRunning(definition, running))
-          ))
+          Effect.map(Runtime.start(behaviour, handlers, checked), (running) =>
+            typedRunning(definition, running)))
     )
   return Object.assign(Base, {
+    [DefinitionOf]: definition,
     behaviour: (input: any) => makeBehaviour(definition, input),
     action: (tag: string, payload?: unknown): Model.ActionRequest => ({ server: name, tag, payload }),
     actionsLayer: (handlers: any) =>

@@ -16,7 +16,8 @@
  *    A row that cannot be read is passed over.
  * 4. A pass reads row and `seq` of each job, so that a sign of life that commits meanwhile wins.
  * 5. It ends when nobody uses the type in this process, nothing of it runs, and nothing waits for its removal.
- * 6. Several monitors do the same work in turn: their rhythm has a jitter, and who comes second finds nothing.
+ * 6. What is left to tell of ends is told (kept/telling.ts, 3): a look beside the others, and fibers of its own.
+ * 7. Several monitors do the same work in turn: their rhythm has a jitter, and who comes second finds nothing.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -33,11 +34,13 @@ import { render } from "../definition/errors.ts"
 import { type JobKeys, STAMP_BYTES } from "../definition/layout.ts"
 import { type Model, type Place, retryDelay } from "../definition/model.ts"
 import { touchedOf } from "../kept/lateWrites.ts"
-import { expire, prefetch, tryLoad } from "../kept/lifecycle.ts"
+import { expire } from "../kept/lifecycle.ts"
 import { PART_BYTES_LIMIT, PartLimit } from "../kept/passLimits.ts"
+import { prefetch, tryLoad } from "../kept/places.ts"
 import { removeEnded } from "../kept/removal.ts"
 import type { Row } from "../kept/row.ts"
 import * as Settings from "../kept/settings.ts"
+import { hasUntold, startTelling } from "../kept/telling.ts"
 import type { Hub } from "./hub.ts"
 import type { Seen } from "./sharedWatch.ts"
 import { clockShows, passedMillis } from "./time.ts"
@@ -79,6 +82,8 @@ interface Look {
   readonly changedStamp: Uint8Array | undefined
   /** When the next job that ended has stayed long enough; `Infinity` when there is none. */
   readonly removalAt: number
+  /** Some who wait for jobs that ended have not been told. */
+  readonly areUntold: boolean
   readonly seen: Seen
   /** The same of the bell that rings when the timeout is changed. */
   readonly revoked: Seen
@@ -132,6 +137,7 @@ const lookIn = Effect.fnUntraced(function*(
     stamp: newest?.key.slice(keys.activity.length),
     changedStamp: changed !== undefined && (yield* isBefore({ state, keys }, changed)) ? changed : undefined,
     removalAt: Math.min(...removals),
+    areUntold: yield* hasUntold({ state, keys }),
     seen: see(bell),
     revoked: seeRevoked(revoked)
   }
@@ -244,7 +250,8 @@ const turn = Effect.fnUntraced(function*(
   hub: Hub,
   memory: Memory
 ): Effect.fn.Return<"again" | "over", BackendError> {
-  const { changedStamp, model, removalAt, revoked, seen, stamp, timeoutMillis } = yield* look(hub)
+  const { areUntold, changedStamp, model, removalAt, revoked, seen, stamp, timeoutMillis } = yield* look(hub)
+  if (areUntold) startTelling(hub.tenant, hub.type, yield* Effect.context<never>())
   const { notes } = memory
   const passed = yield* passedMillis
   const now = yield* Clock.currentTimeMillis

@@ -219,6 +219,18 @@ const problemOf = (type: Tuple.Element, options: Options): InvalidOption | undef
     count("maxRunningPerKey")
 }
 
+const models = new WeakMap<object, Model>()
+
+/** Remembers whose model it is. */
+export const defines = <D extends object>(definition: D, model: Model): D => {
+  models.set(definition, model)
+  return definition
+}
+
+/** The model of what `Jobs.make` gave; `undefined` for what it did not give. */
+export const modelOf = (definition: unknown): Model | undefined =>
+  typeof definition === "object" && definition !== null ? models.get(definition) : undefined
+
 /** The model of a definition. */
 export const make = (type: Tuple.Element, input: Options): Model => {
   const options: Options = typeof input === "object" && input !== null ? input : { data: undefined as any }
@@ -241,6 +253,11 @@ export const make = (type: Tuple.Element, input: Options): Model => {
     problem
   }
 }
+
+let bare: Model | undefined
+
+/** The model of a type to those who have no definition of it: they know its jobs, and neither their data nor its options. */
+export const bareModel = (type: Tuple.Element): Model => ({ ...bare ??= make("", { data: Schema.Unknown }), type })
 
 /** The options of an operation: an object, or none. */
 export const optionsOf = <O extends object>(model: Model, options: O | undefined): Effect.Effect<O, InvalidOption> =>

@@ -148,6 +148,39 @@ export interface Client<M, State> {
   /**
    * Sets a timer: the message is cast at its time, whoever runs the server then. An id that has a timer already gets this
    * one in its place, and what the earlier one has sent and nobody has handled counts no more. Succeeds with the id.
+   *
+   * **Example** (A reminder that is put off, and one that is cancelled)
+   *
+   * ```ts import.meta.vitest
+   * import { Effect, Layer, Schema } from "effect"
+   * import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
+   *
+   * class Diary extends DgenServer.Service<Diary>()("Diary", {
+   *   state: Schema.Array(Schema.String),
+   *   messages: { Note: DgenServer.cast({ payload: { text: Schema.String } }) }
+   * }) {}
+   *
+   * const DiaryLive = Diary.layer(Diary.behaviour({
+   *   init: Effect.succeed([]),
+   *   handlers: { Note: ({ text }, notes) => DgenServer.noReply([...notes, text]) }
+   * }))
+   *
+   * const program = Effect.gen(function*() {
+   *   const diary = yield* Diary
+   *   yield* diary.castLater("Note", { text: "water the plants" }, { every: "1 day", id: "plants" })
+   *   yield* diary.castLater("Note", { text: "call Ada" }, { after: "1 hour", id: "ada" })
+   *   const set = (yield* diary.timers).map(({ id }) => id)
+   *   // the same id: this one takes the place of the one before
+   *   yield* diary.castLater("Note", { text: "call Ada now" }, { after: "10 millis", id: "ada" })
+   *   const prevented = yield* diary.cancelTimer("plants")
+   *   const notes = yield* Effect.repeat(diary.state, { until: (notes) => notes?.length === 1 })
+   *   return [set, prevented, notes, yield* diary.timers]
+   * })
+   *
+   * const TestStore = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+   * await Effect.runPromise(program.pipe(Effect.provide(DiaryLive.pipe(Layer.provide(TestStore)))))
+   * // => [["ada", "plants"], true, ["call Ada now"], []]
+   * ```
    */
   readonly castLater: <T extends D.CastTag<M>>(
     tag: T,
@@ -321,20 +354,126 @@ export interface ServiceClass<Self, Name extends string, State, M, A, IsHosted e
     : (which?: Which) => Effect.Effect<Client<M, State>, Errors.InvalidTuid, Tenant>
   /**
    * Hosts the servers of this definition: whichever has something to do is run, in whatever process hosts it. Requires the
-   * definition's `hosted: true`, an `init` that cannot fail, and a finite `lockTimeout` where messages lock.
+   * definition's `hosted: true`, an `init` that cannot fail, and a finite `lockTimeout` where messages lock. Fails with
+   * `InvalidOption` where an option cannot be used, or where this tenant's layer has a host of the definition already.
+   *
+   * **Example** (Sensors that nobody starts)
+   *
+   * ```ts import.meta.vitest
+   * import { Effect, Layer, Schema } from "effect"
+   * import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
+   *
+   * class Sensor extends DgenServer.Service<Sensor>()("Sensor", {
+   *   hosted: true,
+   *   state: Schema.Struct({ name: Schema.String, highest: Schema.Number }),
+   *   messages: {
+   *     Measured: DgenServer.cast({ payload: { value: Schema.Number } }),
+   *     Highest: DgenServer.call({ success: Schema.Number })
+   *   }
+   * }) {}
+   *
+   * const SensorHost = Sensor.hostLayer(Sensor.behaviour({
+   *   init: ({ tuid }) => Effect.succeed({ name: tuid.join("/"), highest: -Infinity }),
+   *   handlers: {
+   *     Measured: ({ value }, state) => DgenServer.noReply({ ...state, highest: Math.max(value, state.highest) }),
+   *     Highest: (_, state) => DgenServer.reply(state.highest, state)
+   *   }
+   * }))
+   *
+   * const program = Effect.gen(function*() {
+   *   // any process can do this, with a tenant's layer and no host
+   *   const cellar = yield* Sensor.client({ tuid: ["sensor", "cellar"] })
+   *   const roof = yield* Sensor.client({ tuid: ["sensor", "roof"] })
+   *   yield* cellar.cast("Measured", { value: 12 })
+   *   yield* roof.castAll([["Measured", { value: 31 }], ["Measured", { value: 19 }]])
+   *   return [yield* cellar.call("Highest"), yield* roof.call("Highest")]
+   * })
+   *
+   * const TestStore = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+   * await Effect.runPromise(program.pipe(Effect.provide(SensorHost.pipe(Layer.provideMerge(TestStore)))))
+   * // => [12, 31]
+   * ```
    */
   readonly hostLayer: IsHosted extends true ? (
       behaviour: Behaviour<Self, never>,
       options?: HostOptions
     ) => Layer.Layer<Hosted<Name>, StartError, Tenant | Needs<M, A, Name>>
     : `define ${Name} with hosted: true`
-  /** A server in this process's host, for messages that go past its queue. */
+  /**
+   * A server in this process's host, for messages that go past its queue: a client with `info`, `priorityCall` and
+   * `priorityCast`. Fails with `InvalidTuid`.
+   *
+   * **Example** (A look that does not wait in the queue)
+   *
+   * ```ts import.meta.vitest
+   * import { Effect, Layer, Schema } from "effect"
+   * import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
+   *
+   * class Room extends DgenServer.Service<Room>()("Room", {
+   *   hosted: true,
+   *   state: Schema.Array(Schema.String),
+   *   messages: {
+   *     Enter: DgenServer.cast({ payload: { who: Schema.String } }),
+   *     Who: DgenServer.call({ success: Schema.Array(Schema.String) })
+   *   }
+   * }) {}
+   *
+   * const RoomHost = Room.hostLayer(Room.behaviour({
+   *   init: Effect.succeed([]),
+   *   handlers: {
+   *     Enter: ({ who }, state) => DgenServer.noReply([...state, who]),
+   *     Who: (_, state) => DgenServer.reply(state, state)
+   *   }
+   * }))
+   *
+   * const program = Effect.gen(function*() {
+   *   const room = yield* Room.hosted({ tuid: ["room", 1] })
+   *   yield* room.priorityCast("Enter", { who: "ada" })
+   *   return yield* room.priorityCall("Who")
+   * })
+   *
+   * const TestStore = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+   * await Effect.runPromise(program.pipe(Effect.provide(RoomHost.pipe(Layer.provide(TestStore)))))
+   * // => ["ada"]
+   * ```
+   */
   readonly hosted: IsHosted extends true
     ? (which: WhichHosted) => Effect.Effect<HostedClient<M, State>, Errors.InvalidTuid, Hosted<Name>>
     : `define ${Name} with hosted: true`
   /**
    * The tuids of the servers of this definition that have a state, in their order: those that begin with `prefix` (itself
    * included), after the one that `after` says; at most `limit` of them, 100 if it does not say, 1,000 at the most.
+   *
+   * **Example** (All servers, page by page)
+   *
+   * ```ts import.meta.vitest
+   * import { Effect, Layer, Schema } from "effect"
+   * import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
+   *
+   * class Cart extends DgenServer.Service<Cart>()("Cart", {
+   *   hosted: true,
+   *   state: Schema.Int,
+   *   messages: { Add: DgenServer.call() }
+   * }) {}
+   *
+   * const CartHost = Cart.hostLayer(Cart.behaviour({
+   *   init: Effect.succeed(0),
+   *   handlers: { Add: (_, count) => DgenServer.reply(undefined, count + 1) }
+   * }))
+   *
+   * const program = Effect.gen(function*() {
+   *   for (const tuid of [["cart", 1], ["cart", 2], ["cart", 3], ["trial", 1]]) {
+   *     yield* (yield* Cart.client({ tuid })).call("Add")
+   *   }
+   *   const first = yield* Tenant.transact(Cart.list({ prefix: ["cart"], limit: 2 }))
+   *   const second = yield* Tenant.transact(Cart.list({ prefix: ["cart"], limit: 2, after: first.at(-1) }))
+   *   return [first, second]
+   * })
+   *
+   * const TestStore = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+   * await Effect.runPromise(program.pipe(Effect.provide(CartHost.pipe(Layer.provideMerge(TestStore)))))
+   * // => [[["cart", 1], ["cart", 2]], [["cart", 3]]]
+   * ```
    */
   readonly list: (
     options?: {
@@ -348,7 +487,45 @@ export interface ServiceClass<Self, Name extends string, State, M, A, IsHosted e
     tag: T,
     ...args: D.LaterArgs<D.PayloadOf<M[T]>, TimerOptions & (IsHosted extends true ? WhichHosted : Which)>
   ) => Effect.Effect<string, CastLaterError, Transaction>
-  /** Sets a timer of the server whose handler runs: a defect elsewhere. */
+  /**
+   * Sets a timer of the server whose handler runs: a defect elsewhere. Succeeds with its id.
+   *
+   * **Example** (A session that ends when nothing came for a while)
+   *
+   * ```ts import.meta.vitest
+   * import { Effect, Layer, Schema } from "effect"
+   * import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
+   *
+   * class Session extends DgenServer.Service<Session>()("Session", {
+   *   hosted: true,
+   *   state: Schema.Struct({ seen: Schema.Int }),
+   *   messages: { Seen: DgenServer.call({ success: Schema.Int }), End: DgenServer.cast() }
+   * }) {}
+   *
+   * const SessionHost = Session.hostLayer(Session.behaviour({
+   *   init: Effect.succeed({ seen: 0 }),
+   *   handlers: {
+   *     Seen: Effect.fnUntraced(function*(_, { seen }) {
+   *       // one id, one timer: each look puts the end off
+   *       yield* Effect.orDie(Session.castLaterSelfTx("End", { after: "20 millis", id: "end" }))
+   *       return DgenServer.reply(seen + 1, { seen: seen + 1 })
+   *     }),
+   *     End: () => DgenServer.noReply(DgenServer.gone)
+   *   }
+   * }))
+   *
+   * const program = Effect.gen(function*() {
+   *   const session = yield* Session.client({ tuid: ["session", "ada"] })
+   *   const seen = yield* session.call("Seen")
+   *   // nobody comes any more
+   *   return [seen, yield* Effect.repeat(session.state, { until: (state) => state === undefined })]
+   * })
+   *
+   * const TestStore = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+   * await Effect.runPromise(program.pipe(Effect.provide(SessionHost.pipe(Layer.provideMerge(TestStore)))))
+   * // => [1, undefined]
+   * ```
+   */
   readonly castLaterSelfTx: <T extends D.CastTag<M>>(
     tag: T,
     ...args: D.LaterArgs<D.PayloadOf<M[T]>, TimerOptions>

@@ -1,5 +1,5 @@
 /**
- * What the runtime of servers knows of a definition: names, kinds and codecs, with all types erased. `definition.ts`
+ * What the runtime of servers knows of a definition: names, kinds and codecs, with all types erased. `making.ts`
  * makes these values from what a user wrote; everything above works on them alone.
  */
 import type * as DateTime from "effect/DateTime"
@@ -46,7 +46,10 @@ export interface Definition {
   /** How many keys one of its servers can have, and how long the answer to a message with a key is kept. */
   readonly maxKeys: number
   readonly keyRetentionMillis: number
+  /** The newest schema of the state. */
   readonly state: AnyCodec
+  /** Those before it, oldest first, and the steps from each to the next. */
+  readonly earlier: ReadonlyArray<{ readonly schema: AnyCodec; readonly step: (state: any) => unknown }>
   readonly messages: ReadonlyMap<string, Message>
   readonly actions: ReadonlyMap<string, Action>
 }

@@ -1,6 +1,6 @@
 /**
  * What a user writes of a server, as types: its messages and actions, and the handlers, arguments and outcomes that follow
- * from them. `definition.ts` makes the runtime's model of it.
+ * from them. `making.ts` makes the runtime's model of it.
  */
 import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
@@ -25,12 +25,18 @@ import type {
   Update,
   UpdateRefused
 } from "./outcome.ts"
+import type { StateVersions } from "./versions.ts"
 
 /** A schema whose codec needs no service. */
 export type PureSchema = Schema.Codec<any, any, never, never>
 
 /** The fields of a struct, each a schema whose codec needs no service. */
 export type PureFields = { readonly [field: string]: PureSchema }
+
+/** The state's type: that of its schema, or of its newest version. */
+export type StateType<S> = S extends StateVersions<infer Newest> ? Newest["Type"]
+  : S extends PureSchema ? S["Type"]
+  : never
 
 /** A payload: a schema, the fields of a struct, or none. */
 export type PayloadInput = PureSchema | PureFields | undefined

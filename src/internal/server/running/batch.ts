@@ -42,7 +42,7 @@ import {
   Unreadable
 } from "../handling/server.ts"
 import type { Head, Lock } from "../kept/head.ts"
-import { giveWork, IndexKeys, Place, readWake, takeWork } from "../kept/indexes.ts"
+import { giveWork, indexesOf, Place, readWake, takeWork } from "../kept/indexes.ts"
 import { headOf, writeHead } from "../kept/state.ts"
 import { conclude, keyedChange, meet, rowsOf } from "../keys/meeting.ts"
 import { end } from "../mending/ending.ts"
@@ -191,7 +191,7 @@ const handOver = (server: Server, state: TransactionState, head: Head, owner: st
   const { place } = server.keys
   return Effect.map(state.get(place.entry), (): Batch => {
     state.clear(place.entry)
-    if (head.format === 2) giveWork(state, new Place(new IndexKeys(state.prefix, owner), owner, server.tuid))
+    if (head.format === 2) giveWork(state, new Place(indexesOf(state.prefix, owner), owner, server.tuid))
     return { _tag: "Foreign" }
   })
 }
@@ -360,6 +360,7 @@ const runItems = Effect.fnUntraced(function*(
         lock !== undefined || isLeftOpen
       ),
       (error) => {
+        if (error instanceof Unreadable) return error
         const tags = items.slice(0, taken).flatMap((_, index) => tagsOf(envelopeOf(index)))
         return new Crash(tags, Cause.die(error), logs, taken === 1 ? 0 : undefined)
       }

@@ -101,7 +101,8 @@ const body = Effect.fnUntraced(function*(
   const { key } = direct
   if (waiting.length > 0) return undefined
   const { tag } = direct.message
-  const wrong = (error: StateError) => new Crash([tag], Cause.die(error), logs, undefined)
+  const wrong = (error: StateError | Unreadable) =>
+    error instanceof Unreadable ? error : new Crash([tag], Cause.die(error), logs, undefined)
   const runner = yield* PureRunner.make(server, state, logs)
   const loaded = bytes === undefined
     ? yield* newborn(server, runner)
@@ -259,7 +260,8 @@ const orCrash = <A>(
 /** What a call conflicted with may have been the end of the server: then there is no queue to go to. */
 const unlessKilled = (server: Server): Effect.Effect<Progress, Failure> =>
   Effect.flatMap(
-    Effect.orElseSucceed(exists(server), () => true),
+    // the next message of a hosted server begins its life
+    server.isHosted ? Effect.succeed(true) : Effect.orElseSucceed(exists(server), () => true),
     (still): Effect.Effect<Progress, Failure> =>
       still ? Effect.succeed(TRIED) : failed(server, new ServerKilled(identityOf(server)))
   )

@@ -211,14 +211,22 @@ const finishBody = Effect.fnUntraced(function*(
     yield* save(server, state, loaded, loaded.state, { lock: { ...head.lock, millis: state.timeMillis } })
     return { _tag: "Again", state: loaded.state, version: loaded.head.version }
   }
-  forget(state, keys, token)
-  // keys that are still open go with a server that ends
-  yield* conclude(server, state, acquired.input, handled, answerOf(acquired.input.message, handled))
+  const keyed = conclude(server, state, acquired.input, handled, answerOf(acquired.input.message, handled))
   if (handled.isGone === true) {
     keys.ring(state)
+    // keys that are still open then go with the server
+    yield* keyed
     yield* end(server, state, { ...loaded.head, lock: undefined }, handled.state)
     if (!server.isHosted) state.onCommit.unshift(() => gone(server))
-  } else yield* unlock(server, state, loaded, handled.state)
+  } else {
+    const written = yield* Effect.result(unlock(server, state, loaded, handled.state))
+    if (Result.isFailure(written)) {
+      if (!(written.failure instanceof Unreadable)) return yield* Effect.fail(written.failure)
+      return { ...yield* letGo(server, state, acquired, head), unreadable: written.failure }
+    }
+    yield* keyed
+  }
+  forget(state, keys, token)
   return { _tag: "Done", ended: yield* answer(server, state, acquired, handled), handled }
 })
 
@@ -342,7 +350,7 @@ const giveUp = Effect.fnUntraced(function*(
   state: TransactionState,
   { lock }: Acquired,
   loaded: Loaded
-): Effect.fn.Return<Finished, StateError, Transaction> {
+): Effect.fn.Return<Finished, StateError | Unreadable, Transaction> {
   yield* unlock(server, state, loaded, loaded.state)
   const ended = { _tag: "Fenced", requeued: lock.attempts !== undefined } as const
   if (lock.attempts === undefined) return { _tag: "Done", ended }

@@ -10,7 +10,6 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
 import type { BackendError } from "../../../BackendError.ts"
-import * as StateCodec from "../../../StateCodec.ts"
 import { Tenant } from "../../../Tenant.ts"
 import { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
@@ -24,7 +23,7 @@ import type { TransactionState } from "../../transactions/state.ts"
 import { CallTimeout, InvalidTuid, QueueFull, ServerStopped } from "../definition/errors.ts"
 import type { Client, Definition } from "../definition/model.ts"
 import { type Addressed, identityOf, problemOfTuid, ServerKeys } from "../kept/layout.ts"
-import { headOf, named } from "../kept/state.ts"
+import { headOf, named, readState } from "../kept/state.ts"
 import * as Answers from "./answerCodec.ts"
 import { markWaiting } from "./answering.ts"
 import { awaitKey, result } from "./keyed.ts"
@@ -141,6 +140,21 @@ export const exists = ({ keys, tenant }: Located): Effect.Effect<boolean, Backen
     Effect.flatMap(Transaction, (state) => Effect.map(state.get(keys.head), (head) => head !== undefined))
   )
 
+const isLocked = (keys: ServerKeys) =>
+  Effect.flatMap(Transaction, (state) =>
+    Effect.flatMap(
+      state.get(keys.head),
+      (bytes) =>
+        bytes === undefined ? Effect.succeed(false) : Effect.map(headOf(bytes), (head) => head.lock !== undefined)
+    ))
+
+const stateOf = (definition: Definition, keys: ServerKeys) =>
+  Effect.flatMap(Transaction, (state) =>
+    Effect.flatMap(state.get(keys.head), (bytes) =>
+      bytes === undefined
+        ? Effect.undefined
+        : Effect.flatMap(headOf(bytes), (head) => Effect.map(readState(definition, keys, head), (read) => read.state))))
+
 /** A client of a server whose keys are known. */
 export const make = (located: Located, call: Client["call"]): Client => {
   const { definition, keys, tenant } = located
@@ -160,12 +174,6 @@ export const make = (located: Located, call: Client["call"]): Client => {
           )
       })
     )
-  const isLocked = Effect.flatMap(Transaction, (state) =>
-    Effect.flatMap(
-      state.get(keys.head),
-      (bytes) =>
-        bytes === undefined ? Effect.succeed(false) : Effect.map(headOf(bytes), (head) => head.lock !== undefined)
-    ))
   return {
     call,
     cast: (tag, ...args) => send("cast", [[tag, args[0], args[1]]]),
@@ -175,12 +183,10 @@ export const make = (located: Located, call: Client["call"]): Client => {
         Effect.fromResult(checkKey(definition.name, { key: key ?? null })),
         (checked) => result(located, checked!)
       ),
-    queueLength: run(Effect.flatMap(Transaction, (state) => Queue.length(state, keys))),
-    locked: named(located, run(isLocked)),
-    state: named(
-      located,
-      run(Effect.map(StateCodec.make(definition.state).read(keys.state), (stored) => stored?.value))
-    )
+    // made when they are run: very many handles never look
+    queueLength: Effect.suspend(() => run(Effect.flatMap(Transaction, (state) => Queue.length(state, keys)))),
+    locked: Effect.suspend(() => named(located, run(isLocked(keys)))),
+    state: Effect.suspend(() => named(located, run(stateOf(definition, keys))))
   }
 }
 

@@ -16,6 +16,7 @@ import {
   type PayloadInput,
   type PureSchema
 } from "./protocol.ts"
+import { isVersions, schemasOf, type StateVersions } from "./versions.ts"
 
 const isSchema = (value: unknown): value is PureSchema => Schema.isSchema(value)
 
@@ -136,7 +137,7 @@ const checkDefinition = (
 
 /** The runtime's model of a definition; throws a `TypeError` for what is none. */
 export const model = (name: string, options: {
-  readonly state: PureSchema
+  readonly state: PureSchema | StateVersions<any>
   readonly messages: Messages
   readonly actions?: Actions | undefined
   readonly hosted?: boolean | undefined
@@ -149,6 +150,15 @@ export const model = (name: string, options: {
   return modelOf(name, options)
 }
 
+/** The schemas of a state, from the newest one back. */
+const stateOf = (name: string, state: PureSchema | StateVersions<any>) =>
+  isVersions(state)
+    ? {
+      state: state.schema as PureSchema,
+      earlier: state.steps.map((step, index) => ({ schema: schemasOf(state)[index]!, step }))
+    }
+    : { state: schemaOf(`${name}: the state`, state as PureSchema), earlier: [] }
+
 const modelOf = (name: string, options: Parameters<typeof model>[1]): Model.Definition => ({
   name,
   hosted: options.hosted ?? false,
@@ -156,7 +166,7 @@ const modelOf = (name: string, options: Parameters<typeof model>[1]): Model.Defi
   maxQueueLength: options.maxQueueLength ?? Infinity,
   maxKeys: options.maxKeys ?? MAX_KEYS,
   keyRetentionMillis: millisOf(options.keyRetention ?? KEY_RETENTION_DEFAULT),
-  state: schemaOf(`${name}: the state`, options.state),
+  ...stateOf(name, options.state),
   messages: new Map(
     Object.entries(options.messages).map(([tag, definition]) => {
       const { error, locks, payload, success } = definition as Call<
