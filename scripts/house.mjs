@@ -60,9 +60,12 @@ const ROOMS = [
   ["internal/jobs/definition", "what jobs of a type are: options, keys, errors"],
   [
     "internal/jobs/kept",
-    "what is kept of a job: its row, its states and the changes between them, rates, what is told of it"
+    "what is kept of a job: its row, its states and the changes between them, whom it waits for, rates, what is told of it"
   ],
-  ["internal/jobs/operations", "what a program asks of jobs: transaction effects on one, looks at many"],
+  [
+    "internal/jobs/operations",
+    "what a program asks of jobs: transaction effects on one, whom it waits for, looks at many"
+  ],
   ["internal/jobs/background", "what fibers of a process share for a type: watches, the monitor of leases"],
   ["internal/jobs/watching", "subscriptions, and waiting for a job"],
   ["internal/jobs/working", "taking jobs, running their handlers, renewing their leases"],
