@@ -39,6 +39,7 @@ export default defineConfig({
     include: ["test/**/*.test.ts"],
     maxWorkers: 2,
     testTimeout: 120_000,
+    hookTimeout: 120_000,
     retry: 0,
     reporters: report === undefined ? ["default", skipped] : ["default", ["json", { outputFile: report }], skipped]
   }

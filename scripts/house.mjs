@@ -11,9 +11,16 @@ const ROOMS = [
   ["Subspace.ts", "prefixes of tuples for users"],
   ["internal/data", "plain data and bytes: keys, counters, values of schemas, how errors show values"],
   ["internal/schedules", "when things recur: periods, and cron expressions on the wall clock of a zone"],
+  [
+    "internal/observing",
+    "what can be seen from outside: lines, spans and reports, users' loggers and tracers under guard"
+  ],
   ["BackendError.ts", "what stores fail with"],
   ["Backend.ts", "the seam between the library and a store"],
-  ["internal/stores", "stores that this library keeps itself: optimistic commits, their log, watches, memory"],
+  [
+    "internal/stores",
+    "stores that this library keeps itself: optimistic commits, their log, old and new values, watches, memory"
+  ],
   ["internal/simulation", "faults, random numbers and virtual time of simulations"],
   ["internal/sqlite", "the file of SQLite and its store"],
   ["internal/foundationdb", "the driver of FoundationDB"],
@@ -22,26 +29,41 @@ const ROOMS = [
   ["SqliteBackend.ts", "SQLite, as a layer"],
   ["FoundationDbBackend.ts", "FoundationDB, as a layer"],
   ["PostgresBackend.ts", "PostgreSQL, as a layer"],
-  ["internal/transactions", "one transaction: the retry loop, a try's state and overlay, slots, watching"],
+  ["internal/transactions", "one transaction: the retry loop, a try's state and overlay, slots, strict mode, watching"],
   ["Transaction.ts", "operations of transactions for users"],
-  ["internal/tenant", "what a tenant's layer keeps: where things lie, open calls, shared pushes, its sign of life"],
+  [
+    "internal/tenant",
+    "what a tenant's layer keeps: where things lie, open calls, shared pushes, its hosts, its sign of life"
+  ],
   ["Tenant.ts", "tenants, as layers"],
   ["internal/state", "how a state is divided into keys, written as a difference, read, merged"],
   ["StateCodec.ts", "state codecs for users"],
   ["internal/queue", "the durable queue and its dead letters"],
   ["DurableQueue.ts", "queues for operators"],
   ["internal/server/definition", "what a server is: its definition, outcomes, errors, and the types that users see"],
-  ["internal/server/kept", "what is kept of a server: where it lies, its head, its state"],
+  [
+    "internal/server/kept",
+    "what is kept of a server: where it lies, its head, its state, the indexes that it stands in"
+  ],
   ["internal/server/sending", "what is sent: messages to a server, answers to callers, clients"],
-  ["internal/server/handling", "how one message is handled: a running server's parts, handlers, purity, actions"],
-  ["internal/server/mending", "what puts a server in order: attempts, requeues, an operator's unlock, sweeps, kill"],
+  [
+    "internal/server/handling",
+    "how one message is handled: a running server's parts, handlers, purity, actions, metrics"
+  ],
+  [
+    "internal/server/mending",
+    "what puts a server in order, or ends it: attempts, requeues, an unlock by hand, sweeps, the list, kill"
+  ],
   ["internal/server/timers", "messages that are sent at their time: rows, setting, sending what is due"],
   ["internal/server/running", "what runs: the consumer and its batches, inline calls, locked handlers, the handle"],
   ["internal/server/hosting", "hosted servers: which process works on which, and what has something to do"],
   ["internal/server", "the service of a definition: options checked, parts put together"],
   ["DgenServer.ts", "servers for users"],
   ["internal/jobs/definition", "what jobs of a type are: options, keys, errors"],
-  ["internal/jobs/kept", "what is kept of a job: its row, its states and the changes between them"],
+  [
+    "internal/jobs/kept",
+    "what is kept of a job: its row, its states and the changes between them, rates, what is told of it"
+  ],
   ["internal/jobs/operations", "what a program asks of jobs: transaction effects on one, looks at many"],
   ["internal/jobs/background", "what fibers of a process share for a type: watches, the monitor of leases"],
   ["internal/jobs/watching", "subscriptions, and waiting for a job"],
@@ -52,6 +74,9 @@ const ROOMS = [
   ["internal/cli", "the command line"],
   ["index.ts", "all modules by their names"]
 ]
+
+/** Subjects that do not know each other, in neither direction. */
+const APART = [["internal/server", "DgenServer.ts"], ["internal/jobs", "Jobs.ts"]]
 
 const root = "src"
 const walk = (folder) =>
@@ -67,21 +92,31 @@ const roomOf = (file) => {
 }
 
 const IMPORT = /(?:\bfrom|\bimport)\s*\(?\s*"(\.{1,2}\/[^"]+)"/g
+/** The package by its own name: an import that goes round the order of the rooms. */
+const OWN_NAME = /(?:\bfrom|\bimport)\s*\(?\s*"(effect-dgen(?:\/[^"]*)?)"/g
 // what examples in comments import is no import
 const withoutComments = (text) => text.replace(/\/\*[\s\S]*?\*\//g, "").replace(/^\s*\/\/.*$/gm, "")
-const importsOf = (file) =>
-  Array.from(
-    withoutComments(readFileSync(file, "utf8")).matchAll(IMPORT),
-    ([, path]) => relative(".", resolve(dirname(file), path))
-  )
+const importsOf = (file, text) =>
+  Array.from(text.matchAll(IMPORT), ([, path]) => relative(".", resolve(dirname(file), path)))
+
+/** Which of the subjects that are apart a room is of; -1 for none. */
+const subjectOf = (room) =>
+  APART.findIndex((subject) => subject.some((name) => room === name || room.startsWith(`${name}/`)))
+const areApart = (one, other) => subjectOf(one) >= 0 && subjectOf(other) >= 0 && subjectOf(one) !== subjectOf(other)
 
 const problems = []
 const files = walk(root)
-const imports = new Map(files.map((file) => [file, importsOf(file)]))
+const texts = new Map(files.map((file) => [file, withoutComments(readFileSync(file, "utf8"))]))
+const imports = new Map(files.map((file) => [file, importsOf(file, texts.get(file))]))
 
 for (const [name] of ROOMS) {
   if (!files.some((file) => ROOMS[roomOf(file)]?.[0] === name)) {
     problems.push(`${name} is in the list, and there is none`)
+  }
+}
+for (const [file, text] of texts) {
+  for (const [, name] of text.matchAll(OWN_NAME)) {
+    problems.push(`${file} imports ${name}: import the module by its path`)
   }
 }
 for (const [file, targets] of imports) {
@@ -95,6 +130,8 @@ for (const [file, targets] of imports) {
     if (!imports.has(target)) problems.push(`${file} imports ${target}, and there is none`)
     else if (other > room) {
       problems.push(`${file} (${ROOMS[room][0]}) imports upward: ${target} (${ROOMS[other][0]})`)
+    } else if (areApart(ROOMS[room][0], ROOMS[other][0])) {
+      problems.push(`${file} (${ROOMS[room][0]}) imports ${target}: servers and jobs do not know each other`)
     }
   }
 }

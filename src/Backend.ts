@@ -7,7 +7,7 @@
  * written once for all stores: reading one's own writes, limits, the retry loop, idempotence (`Transaction`, `Tenant`).
  *
  * Programs do not call a backend; they provide one of the layers `SqliteBackend.layer`, `MemoryBackend.layer` or
- * `FoundationDbBackend.layer`. Whoever writes another driver owes what the conformance suite in `test/suites` asks.
+ * `FoundationDbBackend.layer`. Whoever writes another driver owes what each of its operations says here.
  *
  * @since 0.1.0
  */

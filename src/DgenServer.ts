@@ -17,17 +17,18 @@
 import type * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import type { ServiceClass } from "./internal/server/definition/api.ts"
-import type * as D from "./internal/server/definition/definition.ts"
-import * as Definition from "./internal/server/definition/definition.ts"
 import { From as FromSchema } from "./internal/server/definition/from.ts"
+import * as Definition from "./internal/server/definition/making.ts"
 import type * as Model from "./internal/server/definition/model.ts"
 import type { ActionRequest, At, Lock, NoReply, Reply, Stop, Update } from "./internal/server/definition/outcome.ts"
+import type * as D from "./internal/server/definition/protocol.ts"
+import type { StateVersions } from "./internal/server/definition/versions.ts"
+import * as Versions from "./internal/server/definition/versions.ts"
 import * as Services from "./internal/server/service.ts"
 import type { Transaction } from "./Transaction.ts"
 import type * as Tuple from "./Tuple.ts"
 
 export type {
-  ActionsOf,
   Behaviour,
   CallError,
   CastError,
@@ -35,32 +36,15 @@ export type {
   CastLaterError,
   CastTxError,
   Client,
-  DeadLettersOf,
-  Hosted,
   HostedClient,
-  HostOptions,
   KillableClient,
-  LockedOf,
   LockInfo,
-  Needs,
-  Options,
   PriorityError,
   Running,
   ServiceClass,
   StartError,
-  TimerInfo,
-  TimerOptions,
-  Which,
-  WhichHosted
+  TimerInfo
 } from "./internal/server/definition/api.ts"
-export type {
-  ActionContext,
-  Call,
-  Cast,
-  HandlerContext,
-  Info,
-  LockedContext
-} from "./internal/server/definition/definition.ts"
 export {
   ActionTimeout,
   CallbackTooLong,
@@ -76,12 +60,15 @@ export {
   Locked,
   LockFenced,
   PayloadTooLarge,
+  QueueFull,
   ServerKilled,
   ServerStopped,
   TooManyTimers,
   UnknownMessage,
   WouldDeadlock
 } from "./internal/server/definition/errors.ts"
+export type { ActionsOf, DeadLettersOf, Hosted, LockedOf, Needs } from "./internal/server/definition/needs.ts"
+export type { HostOptions, Options, TimerOptions, Which, WhichHosted } from "./internal/server/definition/options.ts"
 export { gone, halt } from "./internal/server/definition/outcome.ts"
 export type {
   ActionRequest,
@@ -94,6 +81,16 @@ export type {
   Stop,
   Update
 } from "./internal/server/definition/outcome.ts"
+export type {
+  ActionContext,
+  Call,
+  Cast,
+  HandlerContext,
+  Info,
+  LockedContext
+} from "./internal/server/definition/protocol.ts"
+
+export type { StateVersions } from "./internal/server/definition/versions.ts"
 
 /**
  * Who waits for an answer: a handler of a call gets it, and may keep it in the state, to answer later with `replyTo`.
@@ -526,7 +523,59 @@ export const update = <State, Outcome, E = never>(
 export const at = <const State>(tuid: Tuple.Tuple, state: State): At<State> => ({ _tag: "At", tuid, state })
 
 /**
+ * The versions of a state, for definitions whose states change their shape: the first schema, then `to` with each later one
+ * and a pure function that makes its state of the one before. The state's type is that of the newest schema.
+ *
+ * The number of its version is stored with a state. An older one is taken through the steps when it is read, and written
+ * whole in its new shape with the first change. A number that the program does not know is refused before anything is
+ * read. A state from before there were versions has version 1. An optional field needs no version.
+ *
+ * **Example** (A cart that got an owner)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Layer, Schema } from "effect"
+ * import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
+ *
+ * const CartV1 = Schema.Struct({ lines: Schema.Array(Schema.String) })
+ * const CartV2 = Schema.Struct({ owner: Schema.NullOr(Schema.String), items: Schema.Array(Schema.String) })
+ * const messages = { Items: DgenServer.call({ success: Schema.Array(Schema.String) }) }
+ *
+ * class Old extends DgenServer.Service<Old>()("Cart", { state: CartV1, messages }) {}
+ * class Cart extends DgenServer.Service<Cart>()("Cart", {
+ *   state: DgenServer.versions(CartV1).to(CartV2, (v1) => ({ owner: null, items: v1.lines })),
+ *   messages
+ * }) {}
+ *
+ * const oldBehaviour = Old.behaviour({
+ *   init: Effect.succeed({ lines: ["ink"] }),
+ *   handlers: { Items: (_, state) => DgenServer.reply(state.lines, state) }
+ * })
+ * const behaviour = Cart.behaviour({
+ *   init: Effect.succeed({ owner: "nobody", items: [] }),
+ *   handlers: { Items: (_, state) => DgenServer.reply(state.items, state) }
+ * })
+ *
+ * const program = Effect.gen(function*() {
+ *   yield* Effect.scoped(Old.start(oldBehaviour, { tuid: ["cart", 7] })).pipe(Effect.provide(Tenant.layer(["docs"])))
+ *   const cart = yield* Effect.provide(Cart.start(behaviour, { tuid: ["cart", 7] }), Tenant.layer(["docs"]))
+ *   return [yield* cart.call("Items"), yield* cart.state]
+ * })
+ *
+ * await Effect.runPromise(program.pipe(Effect.scoped, Effect.provide(MemoryBackend.layer)))
+ * // => [["ink"], { owner: null, items: ["ink"] }]
+ * ```
+ *
+ * @since 0.2.0
+ * @category definitions
+ */
+export const versions = <S extends D.PureSchema>(schema: S): StateVersions<S> => Versions.versions(schema)
+
+/**
  * Defines a server: its name, its state, its messages and its actions. Extend the class that it returns.
+ *
+ * With `hosted: true` nobody starts its servers: the first message makes one, any message wakes it, and `hostLayer` runs
+ * them, in as many processes as there are (see the second example). A server has at most `maxTimers` timers (100,000). With
+ * `maxQueueLength` (1 or more) messages to a server with so many waiting are refused with `QueueFull`.
  *
  * **Example** (A counter)
  *
@@ -572,13 +621,42 @@ export const at = <const State>(tuid: Tuple.Tuple, state: State): At<State> => (
  * // => [1, 3]
  * ```
  *
+ * **Example** (A server for each user)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Layer, Schema } from "effect"
+ * import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
+ *
+ * class Points extends DgenServer.Service<Points>()("Points", {
+ *   hosted: true,
+ *   state: Schema.Int,
+ *   messages: { Add: DgenServer.call({ payload: { points: Schema.Int }, success: Schema.Int }) }
+ * }) {}
+ *
+ * const PointsHost = Points.hostLayer(Points.behaviour({
+ *   init: Effect.succeed(0),
+ *   handlers: { Add: ({ points }, sum) => DgenServer.reply(sum + points, sum + points) }
+ * }))
+ *
+ * const program = Effect.gen(function*() {
+ *   const ada = yield* Points.client({ tuid: ["user", "ada"] })
+ *   const bob = yield* Points.client({ tuid: ["user", "bob"] })
+ *   yield* ada.call("Add", { points: 2 })
+ *   return [yield* ada.call("Add", { points: 3 }), yield* bob.call("Add", { points: 7 })]
+ * })
+ *
+ * const TestStore = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+ * await Effect.runPromise(program.pipe(Effect.provide(PointsHost.pipe(Layer.provideMerge(TestStore)))))
+ * // => [5, 7]
+ * ```
+ *
  * @since 0.1.0
  * @category definitions
  */
 export const Service = <Self>() =>
 <
   const Name extends string,
-  S extends D.PureSchema,
+  S extends D.PureSchema | StateVersions<any>,
   const M extends D.Messages,
   const A extends D.Actions = {},
   const H extends boolean = false
@@ -590,5 +668,6 @@ export const Service = <Self>() =>
     readonly actions?: A
     readonly hosted?: H
     readonly maxTimers?: number
+    readonly maxQueueLength?: number
   }
-): ServiceClass<Self, Name, S["Type"], M, A, H> => Services.make(Definition.model(name, options)) as any
+): ServiceClass<Self, Name, D.StateType<S>, M, A, H> => Services.make(Definition.model(name, options)) as any

@@ -7,7 +7,7 @@
  * worker takes it. At most one holder's writes count: each run has a lock, and every `update`, `finish` and
  * `resubmitJob` of a holder that lost it fails with `Halt`, and then nothing of its transaction is written. Of the due
  * jobs the one with the highest priority is taken first, then the one that was due first; a job that is due later is
- * taken at its time.
+ * taken at its time. A job can wait for the end of others.
  *
  * What you owe: a handler's side effects outside the store can happen twice, so make them idempotent; what a holder
  * writes to the store belongs in a transaction with `update` or `finish`, so that only the holder's writes count.
@@ -32,6 +32,7 @@ import type {
   JobExists,
   JobNotFound,
   JobTooLarge,
+  ParentNotFound,
   ScheduleNotFound,
   UnreadableData
 } from "./internal/jobs/definition/errors.ts"
@@ -40,6 +41,7 @@ import * as Model from "./internal/jobs/definition/model.ts"
 import type { Job } from "./internal/jobs/kept/job.ts"
 import type * as Reports from "./internal/jobs/kept/reports.ts"
 import * as Settings from "./internal/jobs/kept/settings.ts"
+import * as Dependencies from "./internal/jobs/operations/dependencies.ts"
 import * as Listing from "./internal/jobs/operations/listing.ts"
 import * as Many from "./internal/jobs/operations/many.ts"
 import * as Operations from "./internal/jobs/operations/operations.ts"
@@ -65,11 +67,13 @@ export {
   JobExists,
   JobNotFound,
   JobTooLarge,
+  ParentNotFound,
   ScheduleNotFound,
   UnreadableData
 } from "./internal/jobs/definition/errors.ts"
 export type { Job } from "./internal/jobs/kept/job.ts"
 export type { DeadJob } from "./internal/jobs/kept/reports.ts"
+export type { DependencyOptions, Parent, ParentInput, ParentResult } from "./internal/jobs/operations/dependencies.ts"
 export {
   type Counts,
   type Listed,
@@ -151,8 +155,15 @@ export interface Options<S extends Schema.Codec<any, any, never, never>> {
   readonly retry?: Schedule.Schedule<unknown, unknown> | undefined
   /** After so many attempts a job that fails, or whose holder went silent, is dead: `Infinity` if absent. */
   readonly maxAttempts?: number | undefined
-  /** How long a finished job stays: until it is removed, if absent. With 0 it is removed when it finishes. */
-  readonly retention?: Duration.Input | undefined
+  /**
+   * How long a job stays that has ended: a duration for finished jobs, or one for each kind. 7 days for finished ones and
+   * 90 days for dead ones if absent; `Infinity` keeps them until they are removed. A finished job with 0 is removed when it
+   * finishes. Jobs are removed as long as some process works on, accepts from or watches the type.
+   */
+  readonly retention?:
+    | Duration.Input
+    | { readonly finished?: Duration.Input | undefined; readonly dead?: Duration.Input | undefined }
+    | undefined
   /**
    * How long a job whose data does not fit the schema waits, from when a worker first met it, for a version of the program
    * that can read it: 10 minutes if absent. Then it is dead, with the reason in its `error`.
@@ -190,14 +201,47 @@ export interface JobType<in out A> {
   // --- creation (transaction effects) ---
 
   /**
-   * Adds a job, pending until its time. Succeeds with what was done; fails with `JobExists` when the id is there and
-   * `ifExists` is not `"resubmit"` or `"ignore"`. A resubmitted job keeps its priority and key.
+   * Adds a job, pending until its time, and until the jobs of `after` have ended. Succeeds with what was done; fails with
+   * `JobExists` when the id is there and `ifExists` is not `"resubmit"` or `"ignore"`, with `ParentNotFound` when a job of
+   * `after` is not there. A resubmitted job keeps its priority and key.
+   *
+   * **Example** (A job that waits for others)
+   *
+   * ```ts import.meta.vitest
+   * import { Effect, Layer, Option, Schema } from "effect"
+   * import { Jobs, MemoryBackend, Tenant } from "effect-dgen"
+   *
+   * const Pages = Jobs.make("pages", { data: Schema.Struct({ words: Schema.Number }) })
+   * const Books = Jobs.make("books", { data: Schema.Struct({ title: Schema.String }) })
+   *
+   * const program = Effect.gen(function*() {
+   *   yield* Tenant.transact(Effect.gen(function*() {
+   *     yield* Pages.add(1, { words: 0 })
+   *     yield* Pages.add(2, { words: 0 })
+   *     yield* Books.add("b", { title: "Notes" }, { after: [{ job: Pages, id: 1 }, { job: Pages, id: 2 }] })
+   *   }))
+   *   for (const words of [300, 120]) {
+   *     const page = Option.getOrThrow(yield* Pages.accept())
+   *     yield* Tenant.transact(Pages.finish(page, { words }))
+   *   }
+   *   const book = Option.getOrThrow(yield* Books.accept())
+   *   const pages = yield* Tenant.transact(Books.results(book.id, Pages))
+   *   return pages.map((page) => page.state === "finished" ? page.data.words : 0)
+   * }).pipe(Effect.provide(Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))))
+   *
+   * await Effect.runPromise(program)
+   * // => [300, 120]
+   * ```
    */
   add(
     id: Tuple.Element,
     data: A,
     options?: Operations.AddOptions
-  ): Effect.Effect<Operations.Added, JobExists | InvalidData | InvalidId | InvalidOption | JobTooLarge, Transaction>
+  ): Effect.Effect<
+    Operations.Added,
+    JobExists | ParentNotFound | InvalidData | InvalidId | InvalidOption | JobTooLarge,
+    Transaction
+  >
 
   /**
    * Removes a job in any state. Its holder, if it has one, gets `Halt`, a handler is interrupted. A job whose row is
@@ -291,6 +335,21 @@ export interface JobType<in out A> {
    * finished and dead ones by the time they ended, others by id.
    */
   list(options?: Listing.ListOptions): Effect.Effect<Listing.Page<A>, InvalidOption, Transaction>
+
+  /** The jobs that a job waits for, or waited for, in the order in which they were named first. */
+  parents(
+    id: Tuple.Element
+  ): Effect.Effect<ReadonlyArray<Dependencies.Parent>, JobNotFound | InvalidId | InvalidOption, Transaction>
+
+  /** Those of them that are of another definition's type, with what they left when they finished. */
+  results<B>(
+    id: Tuple.Element,
+    of: JobType<B>
+  ): Effect.Effect<
+    ReadonlyArray<Dependencies.ParentResult<B>>,
+    JobNotFound | UnreadableData | InvalidId | InvalidOption,
+    Transaction
+  >
 
   /** A dead job is pending at once, its attempts back to 0. Succeeds with whether it was dead. */
   requeueDead(id: Tuple.Element): Effect.Effect<boolean, JobNotFound | InvalidId | InvalidOption, Transaction>
@@ -473,7 +532,7 @@ export const make = <S extends Schema.Codec<any, any, never, never>>(
   options: Options<S>
 ): JobType<S["Type"]> => {
   const model = Model.make(type, options)
-  return {
+  return Model.defines<JobType<S["Type"]>>({
     type,
     add: (id, data, options) => Operations.add(model, id, data, options),
     remove: (id) => Operations.remove(model, id),
@@ -495,6 +554,8 @@ export const make = <S extends Schema.Codec<any, any, never, never>>(
     release: (job) => Operations.release(model, job),
     counts: Listing.counts(model),
     list: (options) => Listing.list(model, options),
+    parents: (id) => Dependencies.parents(model, id),
+    results: (id, of) => Dependencies.results(model, id, of),
     requeueDead: (id) => Operations.requeueDead(model, id),
     purgeDead: (options) => Listing.purgeDead(model, options),
     removeAll: (options) => Many.removeAll(model, options),
@@ -512,7 +573,7 @@ export const make = <S extends Schema.Codec<any, any, never, never>>(
     resetSchedule: (name) => Control.reset(model, name),
     runSchedule: (name) => Control.run(model, name),
     removeSchedule: (name) => Control.remove(model, name)
-  }
+  }, model)
 }
 
 /**

@@ -105,12 +105,21 @@ export interface StateCodec<A> {
     value: A
   ) => Effect.Effect<Stored<A>, StateError, Transaction>
   /**
+   * Writes a value in place of whatever is under a prefix, comparing with it key by key: for a value that was not read
+   * there with this codec. Fails with `StateError`, and writes nothing, when the value does not fit the schema; writes
+   * nothing and succeeds with `undefined` when the difference does not fit a transaction.
+   */
+  readonly replace: (prefix: Uint8Array, value: A) => Effect.Effect<Stored<A> | undefined, StateError, Transaction>
+  /**
    * What two changes of `base` come to together: `mine`, and the one that made `fresh` of it. Changes of different
    * entries go together; where both changed one entry, or the order of one list, there is none. Fails with `StateError`
    * when `mine` does not fit the schema.
    */
   readonly merge: (base: A, mine: A, fresh: A) => Effect.Effect<Option.Option<A>, StateError>
 }
+
+/** What a replaced state may write: it leaves room in a transaction for what else it does. */
+const REPLACED_LIMIT_BYTES = 8_000_000
 
 const compiled = new WeakMap<object, StateCodec<any>>()
 
@@ -149,6 +158,16 @@ const compile = <A, I>(schema: Schema.Codec<A, I, never, never>): StateCodec<A> 
           writes.apply(state)
           return previous !== undefined && previous[TypeId] === form ? previous : storedOf<A>(form)
         })),
+    replace: (prefix, value) =>
+      Effect.flatMap(Transaction, (state) => {
+        const { begin, end } = Tuple.range([], prefix)
+        return Effect.flatMap(state.getRange(begin, end), (rows) =>
+          settle("encode", () => {
+            const writes = new Writes(state.prefix)
+            const form = writeValue(writes, plan, prefix, undefined, value, [])
+            return writes.replace(state, rows, REPLACED_LIMIT_BYTES) ? storedOf<A>(form) : undefined
+          }))
+      }),
     merge: (base, mine, fresh) => settle("encode", () => merge(plan, base, mine, fresh, []) as Option.Option<A>)
   }
 }

@@ -9,7 +9,7 @@
  * written once for all stores: reading one's own writes, limits, the retry loop, idempotence (`Transaction`, `Tenant`).
  *
  * Programs do not call a backend; they provide one of the layers `SqliteBackend.layer`, `MemoryBackend.layer` or
- * `FoundationDbBackend.layer`. Whoever writes another driver owes what the conformance suite in `test/suites` asks.
+ * `FoundationDbBackend.layer`. Whoever writes another driver owes what each of its operations says here.
  *
  * @since 0.1.0
  */
@@ -82,7 +82,7 @@ export * as FoundationDbBackend from "./FoundationDbBackend.ts"
  * worker takes it. At most one holder's writes count: each run has a lock, and every `update`, `finish` and
  * `resubmitJob` of a holder that lost it fails with `Halt`, and then nothing of its transaction is written. Of the due
  * jobs the one with the highest priority is taken first, then the one that was due first; a job that is due later is
- * taken at its time.
+ * taken at its time. A job can wait for the end of others.
  *
  * What you owe: a handler's side effects outside the store can happen twice, so make them idempotent; what a holder
  * writes to the store belongs in a transaction with `update` or `finish`, so that only the holder's writes count.

@@ -99,6 +99,7 @@ describe("an error of a call", () => {
       | DgenServer.Locked
       | DgenServer.LockFenced
       | DgenServer.PayloadTooLarge
+      | DgenServer.QueueFull
       | DgenServer.ServerKilled
       | DgenServer.ServerStopped
       | DgenServer.UnknownMessage

@@ -30,7 +30,7 @@ describe("creation", () => {
   it("is a transaction effect with typed errors", () => {
     expect<Effect.Services<typeof add>>().type.toBe<Transaction.Transaction>()
     expect<Effect.Error<typeof add>>().type.toBe<
-      Jobs.JobExists | Jobs.InvalidData | Jobs.InvalidId | Jobs.InvalidOption | Jobs.JobTooLarge
+      Jobs.JobExists | Jobs.ParentNotFound | Jobs.InvalidData | Jobs.InvalidId | Jobs.InvalidOption | Jobs.JobTooLarge
     >()
     expect<Effect.Success<typeof add>>().type.toBe<Jobs.Added>()
   })
@@ -42,6 +42,26 @@ describe("creation", () => {
     expect(Work.add).type.toBeCallableWith(["id", 1], { url: "", done: 0 }, { scheduledAt: time })
     expect(Work.add).type.toBeCallableWith(1n, { url: "", done: 0 }, { scheduledAt: 5, ifExists: "ignore" })
     expect(Work.add).type.not.toBeCallableWith("id", { url: "", done: 0 }, { ifExists: "replace" })
+  })
+
+  it("takes jobs of any definition to wait for, and gives what they left as their definition has it", () => {
+    const data = { url: "", done: 0 }
+    const Other = Jobs.make("other", { data: Schema.String })
+    expect(Work.add).type.toBeCallableWith("id", data, { after: { job: Other, id: 1 }, onParentDeath: "run" })
+    expect(Work.add).type.toBeCallableWith("id", data, { after: [{ job: Other, id: 1 }, { job: Work, id: ["x"] }] })
+    expect(Work.add).type.not.toBeCallableWith("id", data, { after: { job: Other } })
+    expect(Work.add).type.not.toBeCallableWith("id", data, { after: "other" })
+    expect(Work.add).type.not.toBeCallableWith("id", data, { onParentDeath: "wait" })
+    const results = Work.results("id", Other)
+    expect<Effect.Success<typeof results>>().type.toBe<ReadonlyArray<Jobs.ParentResult<string>>>()
+    Work.workerLayer((_, { results }) =>
+      Effect.gen(function*() {
+        for (const result of yield* results(Other)) {
+          if (result.state === "finished") expect(result.data).type.toBe<string>()
+          else expect(result.data).type.toBe<undefined>()
+        }
+      })
+    )
   })
 
   it("reads data of its schema", () => {

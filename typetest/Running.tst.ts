@@ -237,7 +237,11 @@ describe("castTx and castAllTx", () => {
       Effect.Effect<void, DgenServer.CastTxError, Transaction.Transaction>
     >()
     expect<DgenServer.CastTxError>().type.toBe<
-      DgenServer.InvalidPayload | DgenServer.UnknownMessage | DgenServer.PayloadTooLarge | DgenServer.InvalidTuid
+      | DgenServer.InvalidPayload
+      | DgenServer.UnknownMessage
+      | DgenServer.PayloadTooLarge
+      | DgenServer.InvalidTuid
+      | DgenServer.QueueFull
     >()
   })
 

@@ -6,7 +6,17 @@ import * as path from "node:path"
 import { promisify } from "node:util"
 import { afterAll, assert, beforeAll, describe, it } from "vitest"
 import { temporaryFolder } from "../support/temporary.ts"
-import { type Block, comparing, docstringBlocks, markdown, markdownBlocks, read, root, sources } from "./documents.ts"
+import {
+  type Block,
+  comparing,
+  docstringBlocks,
+  markdown,
+  markdownBlocks,
+  read,
+  root,
+  sources,
+  suites
+} from "./documents.ts"
 
 /** In the project, so that the blocks find its packages and itself; ignored by git. */
 const folder = path.join(root, ".data", `docs-${process.pid}`)
@@ -167,6 +177,44 @@ describe("tests that are named", () => {
     const quoted = read(guarantees).match(/"/g)!.length / 2
     assert.isAbove(quoted, 0)
     assert.strictEqual(namedTests(guarantees).length, quoted)
+  })
+})
+
+describe("the listing of the suites", () => {
+  const listing = path.join("test", "suites", "README.md")
+  const named = new Set([...read(listing).matchAll(/`([\w/]+\.ts)`/g)].map((match) => match[1]!))
+
+  it("has each suite, and what suites share", () => {
+    const missing = suites.map((file) => path.relative(path.dirname(listing), file))
+      .filter((file) => !named.has(file) && !named.has(path.basename(file)))
+    assert.deepStrictEqual(missing, [])
+  })
+  it("has no suite that is gone", () => {
+    const names = new Set(suites.flatMap((file) => [path.relative(path.dirname(listing), file), path.basename(file)]))
+    assert.deepStrictEqual([...named].filter((name) => !names.has(name)), [])
+  })
+})
+
+describe("rules that are named", () => {
+  const rules = new Set(
+    [...read(path.join("docs", "decisions", "0000-rules.md")).matchAll(/^- \*\*([A-Z]\d+)\*\*/gm)].map((match) =>
+      match[1]!
+    )
+  )
+  const NAMED = /\brules? ((?:[A-Z]\d+(?:, | and | to )?)+)/g
+  const namedIn = (file: string): ReadonlyArray<string> =>
+    [...read(file).matchAll(NAMED)].flatMap((match) => match[1]!.match(/[A-Z]\d+/g)!)
+
+  it("are rules", () => {
+    const unknown = [...sources, ...suites].flatMap((file) =>
+      namedIn(file).filter((rule) => !rules.has(rule)).map((rule) => `${file}: ${rule}`)
+    )
+    assert.isAbove(sources.flatMap(namedIn).length, 0)
+    assert.deepStrictEqual(unknown, [])
+  })
+  it("in the listing of the suites are rules", () => {
+    const listed = read(path.join("test", "suites", "README.md")).match(/\b[A-Z]\d+\b/g)!
+    assert.deepStrictEqual(listed.filter((rule) => !rules.has(rule)), [])
   })
 })
 

@@ -19,7 +19,12 @@ const filesUnder = (folder: string, extension: string): ReadonlyArray<string> =>
     .sort()
 
 export const sources = filesUnder("src", ".ts")
-export const markdown = ["README.md", "CHANGELOG.md", ...filesUnder("docs", ".md")]
+export const suites = filesUnder(path.join("test", "suites"), ".ts")
+export const markdown = [
+  "README.md",
+  "CHANGELOG.md",
+  ...["docs", "src", "test"].flatMap((folder) => filesUnder(folder, ".md"))
+]
 
 export const read = (file: string): string => fs.readFileSync(path.join(root, file), "utf8")
 

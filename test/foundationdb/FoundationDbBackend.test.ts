@@ -1,5 +1,5 @@
-import { suite as backendSuite } from "../suites/backend/backend.ts"
-import { clearingSuite } from "../suites/backend/clearing.ts"
+import { allBackend } from "../suites/backend/all.ts"
+import { allHosting } from "../suites/hosting/all.ts"
 import { suite as jobsSuite } from "../suites/jobs/all.ts"
 import { allServer } from "../suites/server/all.ts"
 import { badArgumentsSuite } from "../suites/server/badArguments.ts"
@@ -9,10 +9,7 @@ import { suite as openCallsSuite } from "../suites/server/openCalls.ts"
 import { wrongOutcomesSuite } from "../suites/server/wrongOutcomes.ts"
 import { onFoundationDb } from "./support.ts"
 
-onFoundationDb("FoundationDbBackend", (layer) => {
-  backendSuite("FoundationDbBackend", layer)
-  clearingSuite("FoundationDbBackend", layer)
-})
+onFoundationDb("FoundationDbBackend", (layer) => allBackend("FoundationDbBackend", layer))
 onFoundationDb(
   "open calls on FoundationDbBackend",
   (layer) => openCallsSuite("open calls on FoundationDbBackend", layer, 20_000)
@@ -25,3 +22,4 @@ onFoundationDb("servers on FoundationDbBackend", (layer) => {
   wrongOutcomesSuite("servers on FoundationDbBackend", layer)
 })
 onFoundationDb("jobs on FoundationDbBackend", (layer) => jobsSuite("jobs on FoundationDbBackend", layer))
+onFoundationDb("hosted servers on FoundationDbBackend", (layer) => allHosting("FoundationDbBackend", layer))

@@ -2,7 +2,8 @@
 import { Effect, Layer } from "effect"
 import { Backend } from "effect-dgen"
 import { make } from "../../src/internal/foundationdb/layer.ts"
-import { suite as backendSuite } from "../suites/backend/backend.ts"
+import { allBackend } from "../suites/backend/all.ts"
+import { allHosting } from "../suites/hosting/all.ts"
 import { suite as jobsSuite } from "../suites/jobs/all.ts"
 import { allServer } from "../suites/server/all.ts"
 import { badArgumentsSuite } from "../suites/server/badArguments.ts"
@@ -22,7 +23,7 @@ const settings = {
 const fake = makeFake()
 const layer = Layer.effect(Backend.Backend, Effect.suspend(() => make(settings, () => Promise.resolve(fake.fdb))))
 
-backendSuite("FoundationDbBackend on a client in memory", layer)
+allBackend("FoundationDbBackend on a client in memory", layer)
 openCallsSuite("open calls on FoundationDbBackend and a client in memory", layer, 2_000)
 serverSuite("servers on FoundationDbBackend and a client in memory", layer)
 allServer("servers on FoundationDbBackend and a client in memory", layer)
@@ -30,3 +31,4 @@ badArgumentsSuite("servers on FoundationDbBackend and a client in memory", layer
 hostileBytesSuite("servers on FoundationDbBackend and a client in memory", layer)
 wrongOutcomesSuite("servers on FoundationDbBackend and a client in memory", layer)
 jobsSuite("jobs on FoundationDbBackend and a client in memory", layer)
+allHosting("FoundationDbBackend on a client in memory", layer)

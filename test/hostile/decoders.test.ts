@@ -117,13 +117,14 @@ describe("hostile bytes", () => {
   const version = "v".repeat(22)
   const lock: Heads.Lock = { token, millis: 5, tag: "Slow", kind: "call", attempts: 0 }
   const heads: ReadonlyArray<Heads.Head> = [
-    { version, lock: undefined, fenced: [], format: 1 },
-    { version, lock, fenced: [], format: 1 },
+    { version, lock: undefined, fenced: [], format: 1, stateVersion: 1 },
+    { version, lock, fenced: [], format: 1, stateVersion: 1 },
     {
       version,
       lock: { ...lock, kind: "cast", attempts: undefined },
       fenced: [{ token, millis: 3, attempts: 2 }],
-      format: 2
+      format: 2,
+      stateVersion: 3
     }
   ]
   const headShapes = [[1, [token, 5, "Slow", "call", null], [[token, 3, 2]]], [1, null, [[token, 3, 2], [token, 4, 0]]]]
@@ -149,7 +150,9 @@ describe("hostile bytes", () => {
   const definition: Definition = {
     name: "Vault",
     hosted: false,
+    maxQueueLength: Infinity,
     maxTimers: 1,
+    earlier: [],
     state: Schema.Int,
     messages: new Map(),
     actions: new Map()

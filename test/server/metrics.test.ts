@@ -1,7 +1,7 @@
 /** What is counted when things go wrong below a server: transactions that run again, consumers that end, watches that are lost. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Logger, Metric, Schedule } from "effect"
-import { MemoryBackend, Tenant } from "effect-dgen"
+import { Effect, Layer, Logger, Metric, Schedule, Schema } from "effect"
+import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
 import { TestClock } from "effect/testing"
 import { grains, startMill } from "../suites/server/mill.ts"
 import { conflict, inside, keysOf, type Needs, tapped, touches, until } from "../suites/server/support.ts"
@@ -73,6 +73,40 @@ describe("metrics count", () => {
       yield* TestClock.adjust("16 minutes")
       yield* settle
       assert.strictEqual((yield* count("effect_dgen_watch_fallbacks")) - before, 1)
+    })
+  )
+})
+
+class Till extends DgenServer.Service<Till>()("Till", {
+  hosted: true,
+  state: Schema.Int,
+  messages: { Add: DgenServer.cast() }
+}) {}
+
+describe("gauges", () => {
+  counted(
+    "of hosted servers that rest show nothing that waits",
+    Effect.gen(function*() {
+      // late enough for a measurement
+      yield* TestClock.adjust("1 minute")
+      const till = yield* Till.client({ tuid: ["till", 1] })
+      yield* till.castAll([["Add"], ["Add"], ["Add"]])
+      const behaviour = Till.behaviour({
+        init: Effect.succeed(0),
+        handlers: { Add: (_, sum) => DgenServer.noReply(sum + 1) }
+      })
+      const gauge = Effect.map(
+        Metric.snapshot,
+        (metrics) =>
+          metrics.filter(({ attributes, id }) =>
+            id === "effect_dgen_queue_length" && (attributes as any)?.server === "Till"
+          ).map(({ state }) => (state as any).value)
+      )
+      yield* Effect.gen(function*() {
+        yield* until(till.state, (sum) => sum === 3)
+        yield* Effect.repeat(Effect.yieldNow, { times: 200 })
+        assert.deepStrictEqual(yield* gauge, [0])
+      }).pipe(Effect.provide(Till.hostLayer(behaviour)))
     })
   )
 })

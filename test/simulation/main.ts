@@ -92,7 +92,7 @@ const lead = async (count: number): Promise<boolean> => {
     `\n${done} seeds in ${seconds.toFixed(0)} s, ${(done / seconds).toFixed(1)} a second, ${failures.length} failed`
   )
   for (const { problems, scenario, seed } of failures.slice(0, 5)) {
-    console.log(`${scenario}, seed ${seed}: ${problems[0]}\n  ${command(scenario, seed)}`)
+    console.log(`${scenario}, seed ${seed}: ${problems.join("; ")}\n  ${command(scenario, seed)}`)
   }
   if (done < count) console.log(`${count - done} seeds did not run: a worker ended`)
   return failures.length === 0 && done === count

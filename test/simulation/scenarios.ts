@@ -1,10 +1,11 @@
 /** What is simulated: each scenario runs from a seed and says what does not hold. */
-import { Effect } from "effect"
+import { Clock, Effect } from "effect"
 import type { Backend } from "effect-dgen"
 import type * as Scope from "effect/Scope"
 import { allFaults, type Faults, run, type SimulationStuck, type World } from "../../src/testing/Simulation.ts"
 import * as Callers from "./callers.ts"
 import * as Contention from "./contention.ts"
+import * as Hosting from "./hosting.ts"
 import * as Jobs from "./jobs.ts"
 import * as Journal from "./journal.ts"
 import * as Kill from "./kill.ts"
@@ -210,6 +211,31 @@ const jobs = (name: string, faults: Faults, isSteady: boolean): Scenario =>
       Jobs.check(told, found, isSteady)
   })
 
+const hosting = (name: string, faults: Faults): Scenario =>
+  scenario({
+    name,
+    faults,
+    told: Hosting.makeTold,
+    check: Hosting.check,
+    program: Effect.fnUntraced(function*(world, told) {
+      const clock = yield* Clock.Clock
+      told.now = () => clock.currentTimeMillisUnsafe()
+      const small = { concurrency: 2, maxResident: 2, idleTimeToLive: "3 seconds" } as const
+      yield* world.spawn("host one", Hosting.host(told, { consumeK: 1 }), RESTART)
+      yield* world.spawn("host two", Hosting.host(told, { ...small, consumeK: 7 }), RESTART)
+      yield* world.spawn("host three", Hosting.host(told, { maxLocked: 1 }), RESTART)
+      yield* world.spawn("guest", Hosting.guest(told), RESTART)
+      yield* world.spawn("tick", Hosting.setTick, RESTART)
+      yield* Effect.forkScoped(Hosting.watch(told))
+      yield* awaitAll(world, {
+        a: Hosting.send(told, "a", 18),
+        b: Hosting.send(told, "b", 18),
+        c: Hosting.send(told, "c", 18)
+      })
+      return yield* Hosting.settle(world, told)
+    })
+  })
+
 export const scenarios: ReadonlyArray<Scenario> = [
   journal("all", allFaults),
   journal("survivors", survivable),
@@ -221,6 +247,8 @@ export const scenarios: ReadonlyArray<Scenario> = [
   linear("linear", allFaults),
   contention("contention"),
   rivals("rivals"),
+  hosting("hosting", allFaults),
+  hosting("hosting-survivors", survivable),
   jobs("jobs", allFaults, false),
   jobs("jobs-steady", { conflict: 0.05, commitUnknown: 0.03, lostWatch: 0.1, spuriousWatch: 0.1 }, true)
 ]

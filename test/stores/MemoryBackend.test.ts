@@ -1,14 +1,10 @@
 import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { Backend, MemoryBackend } from "effect-dgen"
-import { suite } from "../suites/backend/backend.ts"
-import { clearingSuite } from "../suites/backend/clearing.ts"
-import { refusalsSuite } from "../suites/backend/refusals.ts"
+import { allBackend } from "../suites/backend/all.ts"
 import { bytes, point, within } from "../support/driver.ts"
 
-suite("MemoryBackend", MemoryBackend.layer)
-refusalsSuite("MemoryBackend", MemoryBackend.layer)
-clearingSuite("MemoryBackend", MemoryBackend.layer)
+allBackend("MemoryBackend", MemoryBackend.layer)
 
 it.effect("MemoryBackend keeps of a value that is a piece of something longer that piece alone", () =>
   Effect.gen(function*() {

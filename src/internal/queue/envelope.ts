@@ -1,6 +1,6 @@
 /**
- * A message in the queue: `[format, tag, payload, caller, trace, millis, id, server, timer]` as MessagePack. Decoders refuse what they do not know
- * with a problem: bytes in a store can come from any version.
+ * A message in the queue: `[format, tag, payload, caller, trace, millis, id, server, timer]` as MessagePack. Decoders
+ * refuse what they do not know with a problem: bytes in a store can come from any version.
  */
 import * as Result from "effect/Result"
 import { packData, packValue, type Problem, unpackValue } from "../data/codec.ts"

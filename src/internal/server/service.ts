@@ -12,8 +12,8 @@ import { Tenant } from "../../Tenant.ts"
 import type { Transaction } from "../../Transaction.ts"
 import type * as Tuple from "../../Tuple.ts"
 import { show } from "../data/show.ts"
+import { captured } from "../observing/lending.ts"
 import { outside } from "../transactions/callback.ts"
-import { captured } from "../transactions/lending.ts"
 import {
   checkBehaviour,
   checkHandlers,
@@ -24,10 +24,10 @@ import {
   lenientTuidOf,
   tuidOf
 } from "./checks.ts"
-import type { HostOptions, Options, Which } from "./definition/api.ts"
-import type { CallOptions } from "./definition/definition.ts"
 import type { InvalidTuid } from "./definition/errors.ts"
 import type * as Model from "./definition/model.ts"
+import type { HostOptions, Options, Which } from "./definition/options.ts"
+import type { CallOptions } from "./definition/protocol.ts"
 import type { Host } from "./hosting/host.ts"
 import { host, hosted } from "./hosting/start.ts"
 import type { Lock } from "./kept/head.ts"
@@ -39,6 +39,9 @@ import * as Runtime from "./running/start.ts"
 import { self } from "./sending/messages.ts"
 import { replyTo } from "./sending/replying.ts"
 import { argumentsOf, cancelTimerTx, castLaterTx, timersOf } from "./timers/client.ts"
+
+/** Where a service class keeps its definition, for the tools of `effect-dgen/testing`. */
+export const DefinitionOf = Symbol.for("effect-dgen/DgenServer/definition")
 
 type Started = Options & { readonly tuid: Tuple.Tuple }
 
@@ -144,6 +147,7 @@ export const make = (definition: Model.Definition): object => {
           ))
     )
   return Object.assign(Base, {
+    [DefinitionOf]: definition,
     behaviour: (input: any) => makeBehaviour(definition, input),
     action: (tag: string, payload?: unknown): Model.ActionRequest => ({ server: name, tag, payload }),
     actionsLayer: (handlers: any) =>

@@ -3,8 +3,8 @@
  * `SqliteBackend` share.
  *
  * Owner: one store a backend, used by all fibers of the process; every method runs without interruption, so nothing
- * here is locked. `Base` holds what is durable, `#pending` what was accepted since, `#older` what durable commits
- * replaced and a running transaction may still ask for, `#log` the commits that a running transaction may conflict with.
+ * here is locked. `Base` holds what is durable, `#history` what was accepted since and what a running transaction may
+ * still ask for, `#log` the commits that a running transaction may conflict with.
  *
  * 1. A commit is accepted at once or refused: refused, when a commit that was accepted after the transaction's snapshot
  *    wrote into one of its read-conflict ranges. Transactions that begin later read what was accepted.
@@ -22,7 +22,7 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import { type CommitRequest, type DriverTransaction, type KeyValue, TRANSACTION_LIMIT_MILLIS } from "../../Backend.ts"
-import { BackendError, Closed, Conflict, type Reason, TransactionTooOld } from "../../BackendError.ts"
+import { BackendError, Closed, Conflict, type Reason } from "../../BackendError.ts"
 import * as Keys from "../data/keys.ts"
 import {
   type Accepted,
@@ -31,21 +31,17 @@ import {
   type Range,
   reached,
   resolve,
-  type Row,
   type Seen,
   stampOf,
-  type Value,
-  without
+  type Value
 } from "./acceptedCommit.ts"
-import { type Changes, changesOf } from "./changes.ts"
+import type { Changes } from "./changes.ts"
 import { CommitLog, toRange } from "./commitLog.ts"
-import { SortedMap } from "./sortedMap.ts"
+import { History, type Present, tooOld } from "./history.ts"
 import { fire, Watches } from "./watches.ts"
 
 /** What is durable: reads of the present, without waiting. They may throw a `BackendError`, or `Busy`. */
-export interface Base {
-  readonly get: (key: string) => Value
-  readonly range: (begin: string, end: string, limit: number, reverse: boolean) => ReadonlyArray<Row>
+export interface Base extends Present {
   /** Whether something that was read since the last look may be of another state than what was read before it. */
   readonly unconfirmed: () => boolean
   /** What others did to the base since the last look, or `undefined` when they did nothing. */
@@ -75,24 +71,6 @@ const BUSY_TRIES = 50
 /** How often a first read starts over because others commit at that moment. */
 const FIRST_READ_TRIES = 10
 
-/** A value that a durable commit replaced: what transactions with a snapshot before `until` read. */
-interface Older {
-  readonly until: number
-  readonly value: Value
-}
-
-/** What an accepted commit made of a key, and what the one before it did, if that is pending, too. */
-interface Change {
-  readonly version: number
-  readonly value: Value
-  readonly before: Change | undefined
-}
-
-/** A range that an accepted commit cleared whole. */
-interface Clear extends Range {
-  readonly version: number
-}
-
 /** A layer's use of a store. */
 export interface Session {
   readonly begin: Effect.Effect<DriverTransaction, BackendError>
@@ -101,12 +79,8 @@ export interface Session {
 
 const error = (reason: Reason) => new BackendError({ reason })
 
-const tooOld = (why: string) => error(new TransactionTooOld({ message: `the transaction ${why}: run it again` }))
-
 /** What everything of a store fails with after its end. */
 export const closedError = (): BackendError => error(new Closed({ message: "the store's scope is closed" }))
-
-const CLEARED = "reads in a range that was cleared after its beginning"
 
 /** One running transaction, as the store knows it. */
 class Running {
@@ -128,16 +102,8 @@ class Running {
 export class OptimisticStore {
   /** The version of the newest accepted commit. */
   version: number
-  /** The version up to which the base holds everything. */
-  #applied: number
   readonly #base: Base
-  /** The newest change of each key. */
-  readonly #pending = new SortedMap<Change>()
-  readonly #older = new SortedMap<Array<Older>>()
-  /** The ranges that pending commits cleared, oldest first. */
-  #clears: Array<Clear> = []
-  /** Those of durable commits: what was in them is gone for transactions with an older snapshot (5). */
-  #olderClears: Array<Clear> = []
+  readonly #history: History
   readonly #log = new CommitLog()
   /** The transactions that have read, oldest snapshot first. */
   readonly #readers = new Set<Running>()
@@ -159,15 +125,15 @@ export class OptimisticStore {
   }) {
     this.#base = options.base
     this.version = options.version
-    this.#applied = options.version
+    this.#history = new History(options.base, options.version)
     this.#shared = options.shared
     this.#accepted = options.accepted
-    this.#watches = new Watches((key) => this.#getAt(key, this.version), options.watching ?? (() => {}))
+    this.#watches = new Watches((key) => this.#history.get(key, this.version), options.watching ?? (() => {}))
   }
 
   /** How many old values and commits are kept for running transactions. */
   get kept(): number {
-    return this.#older.size + this.#log.size + this.#olderClears.length
+    return this.#history.kept + this.#log.size
   }
 
   /** What one layer uses of the store: no transaction begins after its end, and watches end with the last one. */
@@ -194,7 +160,7 @@ export class OptimisticStore {
         get: (key) =>
           attempt((version) => {
             const text = Keys.toText(key)
-            const value = this.#getAt(text, version)
+            const value = this.#history.get(text, version)
             if (this.#shared) {
               running.seen.push({ begin: text, end: `${text}\0`, rows: value === undefined ? [] : [[text, value]] })
             }
@@ -203,7 +169,7 @@ export class OptimisticStore {
         getRange: (begin, end, { limit, reverse }) =>
           attempt((version) => {
             const range = { begin: Keys.toText(begin), end: Keys.toText(end) }
-            const rows = this.#rangeAt(range.begin, range.end, limit, reverse, version)
+            const rows = this.#history.range(range.begin, range.end, limit, reverse, version)
             if (this.#shared) running.seen.push({ ...reached(range, rows, limit, reverse), rows })
             return rows.map(([key, value]): KeyValue => ({ key: Keys.fromText(key), value }))
           }),
@@ -218,47 +184,22 @@ export class OptimisticStore {
   /** Called before what is pending goes into the base: keeps what running transactions may ask for (2). */
   keepOlder(): void {
     const oldest = this.#oldest()
-    if (oldest >= this.version) return
-    for (const clear of this.#clears) if (clear.version > oldest) this.#olderClears.push(clear)
-    for (const [key, newest] of this.#pending.entries()) {
-      const replaced: Array<Older> = []
-      for (
-        let change: Change | undefined = newest;
-        change !== undefined && change.version > oldest;
-        change = change.before
-      ) {
-        const value = this.#clears.length > 0
-          ? this.#getAt(key, change.version - 1)
-          : change.before === undefined
-          ? this.#base.get(key)
-          : change.before.value
-        replaced.push({ until: change.version, value })
-      }
-      if (replaced.length === 0) continue
-      const older = this.#older.get(key)
-      if (older === undefined) this.#older.set(key, replaced.reverse())
-      else for (const entry of replaced.reverse()) older.push(entry)
-    }
+    if (oldest < this.version) this.#history.keepOlder(oldest)
   }
 
   /** The base holds all that was accepted. */
   applied(): void {
-    this.#pending.clear()
-    this.#clears = []
-    this.#applied = this.version
+    this.#history.apply(this.version)
     this.#trim()
   }
 
   /** What was pending is gone, or became something else (3); others may have changed the base meanwhile. */
   reset({ changes, version }: Foreign): void {
-    const dropped = new Map(Array.from(this.#pending.entries(), ([key]) => [key, undefined] as const))
-    const cleared = this.#clears
-    this.#pending.clear()
-    this.#clears = []
+    const dropped = this.#history.drop()
     this.version = Math.max(this.version, version)
-    this.#applied = this.version
+    this.#history.applied = this.version
     this.#expireReaders()
-    this.#watches.recheck(changesOf(dropped, cleared))
+    this.#watches.recheck(dropped)
     this.#recheck(changes)
   }
 
@@ -315,7 +256,7 @@ export class OptimisticStore {
   /** Others changed the base: who has read before reads no more (4); what is pending is checked when it is written. */
   #foreign({ changes, version }: Foreign): void {
     this.version = Math.max(this.version, version)
-    if (this.#pending.size === 0 && this.#clears.length === 0) this.#applied = this.version
+    if (this.#history.isApplied) this.#history.applied = this.version
     this.#expireReaders()
     this.#recheck(changes)
   }
@@ -329,58 +270,6 @@ export class OptimisticStore {
     for (const running of this.#readers) running.stale = true
     this.#readers.clear()
     this.#trim()
-  }
-
-  #getAt(key: string, version: number): Value {
-    if (version < this.#applied) {
-      if (this.#olderClears.some((clear) => version < clear.version && holds(clear, key))) throw tooOld(CLEARED)
-      const older = this.#older.get(key)?.find((entry) => version < entry.until)
-      return older === undefined ? this.#base.get(key) : older.value
-    }
-    let change = this.#pending.get(key)
-    while (change !== undefined && change.version > version) change = change.before
-    if (this.#clears.length > 0) {
-      const clear = this.#clears.findLast((range) => range.version <= version && holds(range, key))
-      // of one commit, clears come before changes
-      if (clear !== undefined && (change === undefined || change.version < clear.version)) return undefined
-    }
-    return change === undefined ? this.#base.get(key) : change.value
-  }
-
-  #rangeAt(begin: string, end: string, limit: number, reverse: boolean, version: number): ReadonlyArray<Row> {
-    const isOld = version < this.#applied
-    if (isOld && this.#olderClears.some((clear) => version < clear.version && clear.begin < end && begin < clear.end)) {
-      throw tooOld(CLEARED)
-    }
-    const changed: ReadonlyArray<readonly [string, unknown]> = isOld
-      ? this.#older.range(begin, end)
-      : this.#pending.range(begin, end)
-    const clears = isOld ? [] : this.#clears.filter((clear) => clear.version <= version)
-    if (changed.length === 0 && clears.length === 0) return this.#base.range(begin, end, limit, reverse)
-    // every changed key can hide one row of the base at the most
-    const wanted = limit + changed.length
-    const found = this.#baseRange(without({ begin, end }, clears), wanted, reverse)
-    const last = found.length >= wanted ? found[found.length - 1]![0] : undefined
-    const rows = new Map(found)
-    for (const [key] of changed) {
-      if (last !== undefined && (reverse ? key < last : key > last)) continue
-      const value = this.#getAt(key, version)
-      if (value === undefined) rows.delete(key)
-      else rows.set(key, value)
-    }
-    const out = [...rows].sort((a, b) => (a[0] < b[0] ? -1 : 1))
-    if (reverse) out.reverse()
-    return out.length > limit ? out.slice(0, limit) : out
-  }
-
-  #baseRange(parts: ReadonlyArray<Range>, wanted: number, reverse: boolean): ReadonlyArray<Row> {
-    if (parts.length === 1) return this.#base.range(parts[0]!.begin, parts[0]!.end, wanted, reverse)
-    const found: Array<Row> = []
-    for (const { begin, end } of reverse ? parts.toReversed() : parts) {
-      if (found.length >= wanted) break
-      for (const row of this.#base.range(begin, end, wanted - found.length, reverse)) found.push(row)
-    }
-    return found
   }
 
   // --- commits ---
@@ -404,7 +293,7 @@ export class OptimisticStore {
   #commitRead(running: Running, request: CommitRequest, version: number): Effect.Effect<Uint8Array, BackendError> {
     this.#arm(request, this.#expected(request, version))
     this.#readers.delete(running)
-    if (version <= this.#applied) {
+    if (version <= this.#history.applied) {
       this.#trim()
       return Effect.succeed(stampOf(version))
     }
@@ -422,23 +311,22 @@ export class OptimisticStore {
     accepted: () => void
   ): Effect.Effect<Uint8Array, BackendError> {
     const version = this.version + 1
-    const now = (key: string) => this.#getAt(key, this.version)
-    const { clears, writes } = resolve(
+    const now = (key: string) => this.#history.get(key, this.version)
+    const effects = resolve(
       request,
       version,
       now,
-      (begin, end, limit) => this.#rangeAt(begin, end, limit, false, this.version)
+      (begin, end, limit) => this.#history.range(begin, end, limit, false, this.version)
     )
     const expected = this.#expected(request, running.readVersion ?? this.version)
     // nothing below throws: the commit is accepted whole
     this.version = version
-    for (const clear of clears) this.#clears.push({ ...clear, version })
-    for (const [key, value] of writes) this.#pending.set(key, { version, value, before: this.#pending.get(key) })
+    this.#history.accept(version, effects)
     this.#readers.delete(running)
     // who begins later reads what this commit wrote
-    if (this.#readers.size > 0) this.#log.add(version, request, writes)
-    this.#arm(request, expected, { writes, clears })
-    return this.#answer({ version, request, writes, clears, reads, seen: running.seen, isReadOnly: false }, accepted)
+    if (this.#readers.size > 0) this.#log.add(version, request, effects.writes)
+    this.#arm(request, expected, effects)
+    return this.#answer({ version, request, ...effects, reads, seen: running.seen, isReadOnly: false }, accepted)
   }
 
   /** Hands an accepted commit on, and waits until it is durable or dropped. */
@@ -468,7 +356,7 @@ export class OptimisticStore {
   // --- watches ---
 
   #expected(request: CommitRequest, version: number): ReadonlyArray<Value> {
-    return request.watches.map((watch) => this.#getAt(Keys.toText(watch.key), version))
+    return request.watches.map((watch) => this.#history.get(Keys.toText(watch.key), version))
   }
 
   /** Arms the watches of a commit. */
@@ -498,23 +386,11 @@ export class OptimisticStore {
   }
 
   #trim(): void {
-    const oldest = Math.min(this.#oldest(), this.#applied)
+    const oldest = Math.min(this.#oldest(), this.#history.applied)
     if (oldest === this.version) {
       this.#log.clear()
-      this.#older.clear()
-      this.#olderClears = []
-      return
-    }
-    if (this.#olderClears.length > 0) this.#olderClears = this.#olderClears.filter(({ version }) => version > oldest)
-    for (const commit of this.#log.forget(oldest)) {
-      for (const key of commit.keys) {
-        const older = this.#older.get(key)
-        if (older === undefined) continue
-        const kept = older.filter((entry) => entry.until > oldest)
-        if (kept.length === 0) this.#older.delete(key)
-        else if (kept.length < older.length) this.#older.set(key, kept)
-      }
-    }
+      this.#history.forgetAll()
+    } else this.#history.forget(oldest, this.#log.forget(oldest))
   }
 }
 

@@ -8,8 +8,18 @@ import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import type * as Tuple from "../../Tuple.ts"
 
+/** A ring of a bell that a try of a transaction writes. */
+export interface Ring {
+  /** It can be seen. */
+  readonly rang: () => void
+  /** The try has ended, and may still turn out to be committed where that is unknown. */
+  readonly ended: () => void
+}
+
 /** A host, as those see it who give its servers something to do. */
 export interface LocalHost {
+  /** A try of this process is about to ring a bell: the host tells its own rings from those of other processes. */
+  readonly ringing: (bell: number) => Ring
   /** A commit of this process wrote an entry for a server. Whether the host works on that server first. */
   readonly wake: (tuid: Uint8Array, entry: Uint8Array, bell: number) => boolean
   /** A call past the queue of a server; `undefined` where another host works on it first. */

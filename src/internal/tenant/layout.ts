@@ -25,9 +25,6 @@ const LIBRARY = Tuple.pack([1])
 /** The prefix of all of a user's keys. */
 export const userPrefix = (tenant: Uint8Array): Uint8Array => Keys.concat(tenant, USER)
 
-/** The key of a user's tuple. */
-export const userKey = (tenant: Uint8Array, tuple: Tuple.Tuple): Uint8Array => Tuple.pack(tuple, userPrefix(tenant))
-
 /** The prefix of all of the library's keys. */
 export const libraryPrefix = (tenant: Uint8Array): Uint8Array => Keys.concat(tenant, LIBRARY)
 

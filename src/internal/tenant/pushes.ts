@@ -8,30 +8,43 @@
  * 2. Pushes go in the order in which they came.
  * 3. A push that the store refuses for itself fails alone: the others of its transaction run again, one by one.
  * 4. An interrupted push that was not taken yet is never made; one that was is waited for, as any commit.
- * 5. When the layer's scope closes, pushes that wait fail, and later ones too.
+ * 5. A push that looks before it is made is refused alone; one after another they see what those before them push.
+ * 6. When the layer's scope closes, pushes that wait fail, and later ones too.
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Scope from "effect/Scope"
 import { BackendError, Closed } from "../../BackendError.ts"
 import { Transaction } from "../../Transaction.ts"
+import { report } from "../observing/unforeseen.ts"
 import { type Target, transact } from "../transactions/loop.ts"
 import type { TransactionState } from "../transactions/state.ts"
-import { report } from "../transactions/unforeseen.ts"
 
 /** Pushes that share a transaction: below what a transaction's two bytes for order, and a batch's patience, allow. */
 const BATCH_LIMIT = 1_000
 
 const BATCH_LIMIT_BYTES = 1_000_000
 
-/** What a push writes. */
-type Write = (state: TransactionState) => void
-
-interface Waiting {
-  readonly write: Write
-  readonly bytes: number
-  readonly done: (exit: Exit.Exit<void, BackendError>) => void
+/** Why a push was refused: an error of who looked. */
+interface Refusal {
+  readonly _tag: string
 }
+
+/** A push: what it writes, and what it looks at before, if it looks (5). */
+interface Push {
+  readonly write: (state: TransactionState) => void
+  readonly look: ((state: TransactionState) => Effect.Effect<void, Refusal>) | undefined
+}
+
+interface Waiting extends Push {
+  readonly bytes: number
+  readonly done: (exit: Exit.Exit<void, BackendError | Refusal>) => void
+}
+
+/** Why each push of a transaction was refused, at the place of those that were. */
+type Refusals = ReadonlyMap<Push, Refusal>
+
+const NONE: Refusals = new Map()
 
 export class Pushes {
   #waiting: Array<Waiting> = []
@@ -53,24 +66,30 @@ export class Pushes {
     })
   }
 
-  /** Makes a push of about so many bytes. */
-  push(bytes: number, write: Write): Effect.Effect<void, BackendError> {
-    return Effect.suspend(() => {
+  /** Makes a push of about so many bytes, unless it is refused when it looks. */
+  push<E extends Refusal = never>(
+    bytes: number,
+    write: Push["write"],
+    look?: (state: TransactionState) => Effect.Effect<void, E>
+  ): Effect.Effect<void, BackendError | E> {
+    return Effect.suspend((): Effect.Effect<void, BackendError | E> => {
       if (this.#closed) return Effect.fail(closed())
       if (!this.#busy) {
         this.#busy = true
-        return Effect.ensuring(this.#commit([write]), Effect.sync(() => this.#next()))
+        const push: Push = { write, look }
+        const made = Effect.flatMap(this.#commit([push]), (refusals) => refusalOf(refusals, push))
+        return Effect.ensuring(made as Effect.Effect<void, BackendError | E>, Effect.sync(() => this.#next()))
       }
-      return this.#wait(bytes, write)
+      return this.#wait({ write, look }, bytes) as Effect.Effect<void, BackendError | E>
     })
   }
 
-  #wait(bytes: number, write: Write): Effect.Effect<void, BackendError> {
+  #wait(push: Push, bytes: number): Effect.Effect<void, BackendError | Refusal> {
     return Effect.callback((resume) => {
-      let ended: Exit.Exit<void, BackendError> | undefined
+      let ended: Exit.Exit<void, BackendError | Refusal> | undefined
       let told: (() => void) | undefined
       const waiting: Waiting = {
-        write,
+        ...push,
         bytes,
         done: (exit) => {
           ended = exit
@@ -90,13 +109,14 @@ export class Pushes {
     })
   }
 
-  #commit(writes: ReadonlyArray<Write>): Effect.Effect<void, BackendError> {
+  #commit(pushes: ReadonlyArray<Push>): Effect.Effect<Refusals, BackendError> {
     return transact(
       this.#target,
-      Effect.flatMap(Transaction, (state) => {
-        for (const write of writes) write(state)
-        return state.failure === undefined ? Effect.void : Effect.die(state.failure)
-      })
+      Effect.flatMap(Transaction, (state) =>
+        Effect.flatMap(
+          writeAll(state, pushes),
+          (refusals) => state.failure === undefined ? Effect.succeed(refusals) : Effect.die(state.failure)
+        ))
     )
   }
 
@@ -127,8 +147,12 @@ export class Pushes {
   }
 
   #together(batch: ReadonlyArray<Waiting>): Effect.Effect<void> {
-    return Effect.flatMap(Effect.exit(this.#commit(batch.map((waiting) => waiting.write))), (exit) => {
-      if (Exit.isSuccess(exit) || batch.length === 1 || isForAll(exit)) {
+    return Effect.flatMap(Effect.exit(this.#commit(batch)), (exit) => {
+      if (Exit.isSuccess(exit)) {
+        for (const waiting of batch) waiting.done(refusalOf(exit.value, waiting))
+        return Effect.void
+      }
+      if (batch.length === 1 || isForAll(exit)) {
         for (const waiting of batch) waiting.done(exit)
         return Effect.void
       }
@@ -142,11 +166,36 @@ export class Pushes {
   }
 }
 
+/** Writes pushes in their order; those that look are written when they were not refused (5). */
+const writeAll = (state: TransactionState, pushes: ReadonlyArray<Push>): Effect.Effect<Refusals> => {
+  if (pushes.every(({ look }) => look === undefined)) {
+    for (const { write } of pushes) write(state)
+    return Effect.succeed(NONE)
+  }
+  const refusals = new Map<Push, Refusal>()
+  return Effect.as(
+    Effect.forEach(pushes, (push) =>
+      push.look === undefined
+        ? Effect.sync(() => push.write(state))
+        : Effect.match(push.look(state), {
+          onFailure: (refusal) => void refusals.set(push, refusal),
+          onSuccess: () => push.write(state)
+        }), { discard: true }),
+    refusals
+  )
+}
+
+/** What a push ended with in a transaction that committed. */
+const refusalOf = (refusals: Refusals, push: Push): Exit.Exit<void, Refusal> => {
+  const refusal = refusals.get(push)
+  return refusal === undefined ? Exit.void : Exit.fail(refusal)
+}
+
 const closed = (): BackendError =>
   new BackendError({ reason: new Closed({ message: "the scope of the tenant's layer is closed" }) })
 
 /** Whether a failure is the store's, and no push's own (3). */
-const isForAll = (exit: Exit.Failure<void, BackendError>): boolean =>
+const isForAll = (exit: Exit.Failure<unknown, BackendError>): boolean =>
   exit.cause.reasons.some((reason) =>
     reason._tag === "Fail" && (reason.error.isRetryable || reason.error.isMaybeCommitted)
   )

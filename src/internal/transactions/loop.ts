@@ -22,13 +22,13 @@ import * as Exit from "effect/Exit"
 import { type CommitRequest, type DriverTransaction, TRANSACTION_LIMIT_MILLIS } from "../../Backend.ts"
 import type { BackendError } from "../../BackendError.ts"
 import * as Keys from "../data/keys.ts"
+import { report } from "../observing/unforeseen.ts"
 import { outside } from "./callback.ts"
 import { Transaction } from "./service.ts"
 import type { Slot, Slots } from "./slots.ts"
 import { type Place, TransactionState } from "./state.ts"
 import { difference, rehearse, StrictMode, written } from "./strictMode.ts"
 import { isTurnOver, nextTurn } from "./turns.ts"
-import { report } from "./unforeseen.ts"
 
 /** Longer than any store's own timeout, shorter than a person's patience. */
 const RETRY_LIMIT_MILLIS = 30_000

@@ -36,16 +36,6 @@ export class Overlay {
   #cleared: Array<Cleared> = []
   #mark: Mark | undefined
 
-  /** The same writes, for whoever may go back to them. */
-  copy(): Overlay {
-    const out = new Overlay()
-    for (const [key, entry] of this.entries) out.entries.set(key, entry)
-    out.#sorted = this.#sorted.slice()
-    out.#unsorted = this.#unsorted.slice()
-    out.#cleared = this.#cleared
-    return out
-  }
-
   get isEmpty(): boolean {
     return this.entries.size === 0 && this.#cleared.length === 0
   }

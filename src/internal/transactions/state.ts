@@ -85,6 +85,8 @@ export class TransactionState {
   readonly onAccepted: Array<() => void> = []
   /** Run when the commit is known to be durable: for answers. */
   readonly onCommit: Array<() => void> = []
+  /** Run when the try has ended, however it did, and whatever was taken back. */
+  readonly onEnd: Array<() => void> = []
   readonly #overlay = new Overlay()
   readonly #stamped: Array<Mutation> = []
   readonly #unreadable: Array<Unreadable> = []
@@ -131,6 +133,7 @@ export class TransactionState {
   close(): void {
     this.#closed = true
     this.driver.close()
+    for (const ended of this.onEnd.splice(0)) ended()
   }
 
   /** What another module keeps for the length of this try. Weak maps beside the tries cost the collector more. */

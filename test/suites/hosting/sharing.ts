@@ -5,6 +5,7 @@ import { DgenServer, Tenant, Tuple } from "effect-dgen"
 import { IndexKeys } from "../../../src/internal/server/kept/indexes.ts"
 import {
   elsewhere,
+  failureOf,
   inside,
   keysOf,
   overwrite,
@@ -16,6 +17,8 @@ import {
   until
 } from "../server/support.ts"
 
+class Refused extends Schema.TaggedError<Refused>()("Refused", {}) {}
+
 class Cart extends DgenServer.Service<Cart>()("Cart", {
   state: Schema.Struct({ items: Schema.Array(Schema.String) }),
   hosted: true,
@@ -25,6 +28,9 @@ class Cart extends DgenServer.Service<Cart>()("Cart", {
     Items: DgenServer.call({ success: Schema.Array(Schema.String) }),
     Put: DgenServer.call({ payload: { sku: Schema.String }, success: Schema.Int }),
     Pay: DgenServer.call({ success: Schema.String, locks: true }),
+    Give: DgenServer.cast({ payload: { sku: Schema.String, to: Schema.Int } }),
+    /** Fails after it has given: what it gave is taken back. */
+    Regret: DgenServer.call({ payload: { sku: Schema.String, to: Schema.Int }, error: Refused }),
     Look: DgenServer.info()
   }
 }) {}
@@ -37,6 +43,10 @@ const behaviour = Cart.behaviour({
     Put: ({ sku }, state) => DgenServer.reply(state.items.length + 1, { items: [...state.items, sku] }),
     Items: (_, state) => DgenServer.reply(state.items, state),
     Pay: (_, state) => DgenServer.lock(state),
+    Give: ({ sku, to }, state) =>
+      Effect.as(Effect.orDie(Cart.castTx("Add", { sku }, { tuid: ["cart", to] })), DgenServer.noReply(state)),
+    Regret: ({ sku, to }) =>
+      Effect.andThen(Effect.orDie(Cart.castTx("Add", { sku }, { tuid: ["cart", to] })), Effect.fail(new Refused())),
     Look: (_, state) => DgenServer.noReply(state)
   }
 })
@@ -240,6 +250,27 @@ export const sharingSuite = (name: string, backend: Store): void => {
     )
 
     test(
+      "are woken by the message of a batch in which an earlier one was taken back",
+      Effect.gen(function*() {
+        const go = yield* Deferred.make<void>()
+        yield* host({ consumeK: 10 }, Deferred.await(go))
+        const cart = yield* Cart.client(seven)
+        const caller = yield* inside(yield* elsewhere)(Cart.client(seven))
+        yield* Effect.forkChild(caller.call("Pay"))
+        yield* until(cart.locked, (isLocked) => isLocked)
+        const regrets = yield* Effect.forkChild(caller.call("Regret", { sku: "pen", to: 8 }))
+        yield* until(cart.queueLength, (length) => length === 2)
+        yield* cart.cast("Give", { sku: "ink", to: 8 })
+        yield* Deferred.succeed(go, undefined)
+        assert.strictEqual((yield* failureOf(regrets))._tag, "Refused")
+        const other = yield* Cart.client({ tuid: ["cart", 8] })
+        yield* until(other.state, (state) => state !== undefined)
+        assert.deepStrictEqual((yield* other.state)!.items, ["of 8", "ink"])
+        yield* atRest
+      })
+    )
+
+    test(
       "are shared by hosts, run once each, and taken over from one that leaves",
       Effect.gen(function*() {
         const one = yield* host()
@@ -270,7 +301,7 @@ export const sharingSuite = (name: string, backend: Store): void => {
         const keys = yield* keysOf(seven.tuid)
         const { work } = new IndexKeys(prefix, "Cart")
         const locked = yield* Deferred.make<void>()
-        const dying = yield* host({}, Effect.andThen(Deferred.succeed(locked, undefined), Effect.never))
+        const dying = yield* host({ grace: 1 }, Effect.andThen(Deferred.succeed(locked, undefined), Effect.never))
         const caller = yield* inside(yield* elsewhere)(Cart.client(seven))
         const pays = yield* Effect.forkChild(caller.call("Pay", undefined, { timeout: "1 minute" }))
         yield* Deferred.await(locked)
@@ -284,6 +315,21 @@ export const sharingSuite = (name: string, backend: Store): void => {
         ])
         yield* host({ lockTimeout: "50 millis" })
         assert.strictEqual(yield* Fiber.join(pays), "paid")
+        yield* atRest
+      })
+    )
+
+    test(
+      "go on at once when an operator breaks the lock of a message that came past their queue",
+      Effect.gen(function*() {
+        const { context } = yield* host({ grace: 1 }, Effect.never)
+        const cart = yield* Effect.provideContext(Cart.hosted(seven), context)
+        const pays = yield* Effect.forkChild(cart.priorityCall("Pay"))
+        yield* until(cart.locked, (isLocked) => isLocked)
+        yield* cart.cast("Add", { sku: "ink" })
+        assert.isTrue(yield* inside(yield* elsewhere)(Tenant.transact(Cart.unlock(seven))))
+        yield* until(cart.state, (state) => state?.items.includes("ink") === true)
+        assert.strictEqual((yield* failureOf(pays))._tag, "LockFenced")
         yield* atRest
       })
     )

@@ -4,6 +4,7 @@ import { jobsAging } from "./aging.ts"
 import { jobsBatches } from "./batches.ts"
 import { jobsConcurrency } from "./concurrency.ts"
 import { jobsCron } from "./cron.ts"
+import { jobsDependencies } from "./dependencies.ts"
 import { jobsFailures } from "./failures.ts"
 import { jobsHostile } from "./hostile.ts"
 import { jobsLife } from "./life.ts"
@@ -26,6 +27,7 @@ export const suite = (name: string, backend: BackendLayer) => {
     describe("workers", () => jobsWorkers(tests))
     describe("aging", () => jobsAging(tests))
     describe("batches and stops", () => jobsBatches(tests))
+    describe("dependencies", () => jobsDependencies(tests))
     describe("rates", () => jobsRates(tests))
     describe("reports", () => jobsReports(tests))
     describe("sharing", () => jobsSharing(tests))

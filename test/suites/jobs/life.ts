@@ -2,7 +2,8 @@
 import { assert } from "@effect/vitest"
 import { Effect, Option, Result, Schedule, Schema } from "effect"
 import { DgenServer, Jobs, Tenant, Transaction } from "effect-dgen"
-import { acceptNow, allKeys, Data, data, elsewhere, type Harness, SHORT } from "./support.ts"
+import { TestClock } from "effect/testing"
+import { acceptNow, allKeys, Data, data, elsewhere, type Harness, settle, SHORT } from "./support.ts"
 
 const { transact } = Tenant
 const Work = Jobs.make("work", { data: Data })
@@ -23,7 +24,7 @@ const brought = Effect.fnUntraced(function*(id: string, state: Jobs.JobState) {
   return job
 })
 
-export const jobsLife = ({ live }: Harness) => {
+export const jobsLife = ({ live, timed }: Harness) => {
   live(
     "from its creation to its end",
     Effect.gen(function*() {
@@ -424,6 +425,43 @@ export const jobsLife = ({ live }: Harness) => {
       assert.strictEqual((yield* Effect.flip(transact(Gone.getState("one"))))._tag, "JobNotFound")
     })
   )
+
+  const DAY = 24 * 3_600_000
+  const retentions = [
+    [undefined, 7 * DAY, 90 * DAY],
+    [{ dead: "1 hour" }, 7 * DAY, DAY / 24],
+    ["1 day", DAY, 90 * DAY],
+    [{ finished: "2 hours", dead: "1 day" }, DAY / 12, DAY]
+  ] as const
+  for (const [retention, finishedMillis, deadMillis] of retentions) {
+    timed(
+      `what has ended stays for its retention, and not for ever: ${JSON.stringify(retention) ?? "as if absent"}`,
+      Date.UTC(2030, 0, 1),
+      Effect.gen(function*() {
+        const Once = Jobs.make("once", { data: Data, maxAttempts: 1, retention })
+        const start = Date.UTC(2030, 0, 1)
+        yield* elsewhere(Effect.gen(function*() {
+          yield* transact(Effect.andThen(Once.add("a", data(1)), Once.add("b", data(1))))
+          yield* transact(Once.finish(yield* accepted(Once)))
+          yield* transact(Once.fail(yield* accepted(Once), "no"))
+        }))
+        const ends = [["a", finishedMillis], ["b", deadMillis]] as const
+        for (const [id, millis] of ends.toSorted(([, x], [, y]) => x - y)) {
+          // a process that begins a minute before removes nothing, and the next one does
+          yield* TestClock.setTime(start + millis - 60_000)
+          yield* elsewhere(Effect.andThen(acceptNow(Once), settle))
+          assert.include(["finished", "dead"], yield* transact(Once.getState(id)))
+          yield* TestClock.setTime(start + millis + 1)
+          yield* elsewhere(Effect.gen(function*() {
+            const isThere = Effect.map(transact(Once.list()), ({ jobs }) => jobs.some((job) => job.id === id))
+            yield* Effect.forkChild(Once.accept())
+            yield* Effect.repeat(isThere, { until: (there) => !there })
+          }))
+        }
+        assert.deepStrictEqual(yield* transact(Once.counts), { pending: 0, running: 0, finished: 0, dead: 0 })
+      })
+    )
+  }
 
   live(
     "pages show every job once, in any state",

@@ -100,6 +100,20 @@ export const jobsRates = ({ live, timed }: Harness) => {
   )
 
   live(
+    "a job that was due at once waits for its key, and another one of no key is taken past it",
+    Effect.gen(function*() {
+      const Rated = Jobs.make("at once", { data: Data, rateLimitPerKey: { limit: 1, window: "1 day" } })
+      yield* transact(Effect.forEach(["a", "b"], (id) => Rated.add(id, data(1), { key: "k" })))
+      yield* transact(Rated.add("free", data(1)))
+      const taken = [yield* acceptNow(Rated), yield* elsewhere(acceptNow(Rated)), yield* acceptNow(Rated)]
+      assert.sameMembers(taken.map((job) => job?.id), ["a", "free", undefined])
+      const [waiting] = (yield* transact(Rated.list({ state: "pending" }))).jobs
+      assert.strictEqual(waiting!.id, "b")
+      assert.isAbove(waiting!.scheduledAt, waiting!.addedAt + 86_000_000)
+    })
+  )
+
+  live(
     "rates that cannot be used are refused",
     Effect.gen(function*() {
       const wrong: ReadonlyArray<any> = [

@@ -50,6 +50,7 @@ const badDefinitions: ReadonlyArray<readonly [string, () => Jobs.JobType<any>]> 
   ["timeout", () => Jobs.make("t", { data: Data, timeout: 1 })],
   ["timeout", () => Jobs.make("t", { data: Data, timeout: "often" as any })],
   ["retention", () => Jobs.make("t", { data: Data, retention: "long" as any })],
+  ["retention", () => Jobs.make("t", { data: Data, retention: { dead: "long" as any } })],
   ["retry", () => Jobs.make("t", { data: Data, retry: 3 as any })],
   ["maxAttempts", () => Jobs.make("t", { data: Data, maxAttempts: 0 })],
   ["maxRunning", () => Jobs.make("t", { data: Data, maxRunning: 1.5 })],

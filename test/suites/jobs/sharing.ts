@@ -103,6 +103,8 @@ export const jobsSharing = ({ live }: Harness) => {
           yield* running(Poison, 0)
         }
         yield* transact(Effect.forEach([10, 11, 12, 13], (i) => Poison.add(i, data(i))))
+        // a machine that stands still for a moment must not take a last attempt
+        yield* transact(Poison.setTimeout("1 minute"))
         const now = new Set<number>()
         const beside: Array<ReadonlyArray<number>> = []
         yield* opened(Poison.workerLayer((job) =>

@@ -1,4 +1,4 @@
-/** Actions: once a committed batch, after its commit, in order (source document, section 4.3; rule R22). */
+/** Actions: once a committed batch, after its commit, in order (rule R22). */
 import { assert, describe } from "@effect/vitest"
 import { Context, Deferred, Effect, Exit, Fiber, Layer, Ref, Schema, Scope } from "effect"
 import { DgenServer, type Tenant } from "effect-dgen"

@@ -6,6 +6,7 @@ import { closingSuite } from "./closing.ts"
 import { deadLettersSuite } from "./deadLetters.ts"
 import { excessSuite } from "./excess.ts"
 import { failuresSuite } from "./failures.ts"
+import { fullQueuesSuite } from "./fullQueues.ts"
 import { hostileSuite } from "./hostile.ts"
 import { hostileErrorsSuite } from "./hostileErrors.ts"
 import { lifeSuite } from "./life.ts"
@@ -35,6 +36,7 @@ export const allServer = (name: string, backend: Store): void => {
   lockLossesSuite(name, backend)
   lockCrashesSuite(name, backend)
   closingSuite(name, backend)
+  fullQueuesSuite(name, backend)
   ownCallsSuite(name, backend)
   failuresSuite(name, backend)
   deadLettersSuite(name, backend)

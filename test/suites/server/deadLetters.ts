@@ -1,4 +1,4 @@
-/** Dead letters: how messages become some, who is told, and what operators do with them (source document, section 5). */
+/** Dead letters: how messages become some, who is told, and what operators do with them (rule R12). */
 import { assert, describe } from "@effect/vitest"
 import { Context, DateTime, Effect, Layer } from "effect"
 import { type DgenServer, DurableQueue, Tenant } from "effect-dgen"

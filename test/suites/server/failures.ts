@@ -1,4 +1,4 @@
-/** What becomes of messages whose handlers crash (source document, section 5; rules R3, R12, R13). */
+/** What becomes of messages whose handlers crash (rules R3, R12, R13). */
 import { assert, describe } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Schedule, Schema } from "effect"
 import { DgenServer, DurableQueue, Tenant } from "effect-dgen"

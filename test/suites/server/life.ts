@@ -1,4 +1,4 @@
-/** How servers begin and end: init, tuids, reset, scopes, kill (rules R9, R24 to R26; source document, section 5). */
+/** How servers begin and end: init, tuids, reset, scopes, kill (rules R9, R24 to R26). */
 import { assert, describe } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber, Layer, Option, Schema, Scope } from "effect"
 import { DgenServer, DurableQueue, Tenant, Transaction, Tuple } from "effect-dgen"

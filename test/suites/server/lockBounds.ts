@@ -1,4 +1,4 @@
-/** What a held lock keeps out, and what it does not end for (rules R11, R21; source document, section 6). */
+/** What a held lock keeps out, and what it does not end for (rules R11, R20, R21). */
 import { assert, describe } from "@effect/vitest"
 import { Effect, Fiber, Option } from "effect"
 import { DgenServer, Tenant, Transaction } from "effect-dgen"

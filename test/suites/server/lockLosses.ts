@@ -1,6 +1,6 @@
 /**
  * What becomes of a lock whose holder does not come back, or comes back too late: it is broken, its holder fenced, and
- * its message not lost (source document, sections 4.4 and 4.7).
+ * its message not lost (rules R18, R19).
  */
 import { assert, describe } from "@effect/vitest"
 import { Clock, Deferred, Effect, Exit, Fiber, Option, Result, Scope } from "effect"

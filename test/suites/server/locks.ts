@@ -1,4 +1,4 @@
-/** What a lock does while it is held, and how it ends when all goes well (source document, sections 4.4 and 4.7). */
+/** What a lock does while it is held, and how it ends when all goes well (rules R18, R20, R21). */
 import { assert, describe } from "@effect/vitest"
 import { Effect, Exit, Fiber, Option } from "effect"
 import { DgenServer, DurableQueue, Tenant, Transaction } from "effect-dgen"

@@ -1,4 +1,4 @@
-/** Every option of a server: its default, what it does, and what a value that is none gets (source document, section 7). */
+/** Every option of a server: its default, what it does, and what a value that is none gets. */
 import { assert, describe } from "@effect/vitest"
 import { Duration, Effect, Exit, Layer, Schedule, Schema } from "effect"
 import { DgenServer } from "effect-dgen"

@@ -1,4 +1,4 @@
-/** Order, exactly once, and who conflicts with whom (source document, section 6; rules R1, R2, R7, R8). */
+/** Order, exactly once, and who conflicts with whom (rules R1, R2, R7, R8). */
 import { assert, describe } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Schema } from "effect"
 import { type Backend, DgenServer, Tenant, Transaction } from "effect-dgen"

@@ -1,4 +1,4 @@
-/** What a handler may see and wait for (source document, section 6; rule R23). */
+/** What a handler may see and wait for (rule R23). */
 import { assert, describe } from "@effect/vitest"
 import { Clock, Context, DateTime, Deferred, Effect, Fiber, Layer, Option, Random, Schema } from "effect"
 import { DgenServer, Tenant, Transaction, type Tuple } from "effect-dgen"

@@ -1,4 +1,4 @@
-/** The queue's own operations: pushing, taking, watching, deleting (source document, section 4.8). */
+/** The queue's own operations: pushing, taking, watching, deleting. */
 import { assert, describe } from "@effect/vitest"
 import { Effect, Exit, Fiber } from "effect"
 import { DurableQueue, Tenant } from "effect-dgen"

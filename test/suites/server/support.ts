@@ -35,6 +35,8 @@ export const elsewhere = Effect.gen(function*() {
 export interface Hooks {
   /** Before a commit that writes; a failure is the commit's. */
   readonly before?: (request: Backend.CommitRequest) => Effect.Effect<void, BackendError.BackendError>
+  /** Before a read of a key. */
+  readonly gets?: (key: Uint8Array) => void
   /** Before a read of a range. */
   readonly reads?: (begin: Uint8Array) => void
   /** After a commit that wrote. */
@@ -50,7 +52,10 @@ export const tapped = (hooks: Hooks) =>
     const backend = yield* Backend.Backend
     const begin = Effect.map(backend.begin, (driver): Backend.DriverTransaction => ({
       readVersion: driver.readVersion,
-      get: (key) => driver.get(key),
+      get: (key) => {
+        hooks.gets?.(key)
+        return driver.get(key)
+      },
       getRange: (begin, end, options) => {
         hooks.reads?.(begin)
         return driver.getRange(begin, end, options)

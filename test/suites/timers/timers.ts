@@ -3,7 +3,7 @@ import { assert, describe } from "@effect/vitest"
 import { DateTime, Effect, Layer, Schema } from "effect"
 import { DgenServer, Tenant } from "effect-dgen"
 import { ServerKeys } from "../../../src/internal/server/kept/layout.ts"
-import { elsewhere, inside, rowsUnder, type Store, testsOf, until } from "../server/support.ts"
+import { elsewhere, inside, rowsUnder, type Store, tapped, testsOf, until } from "../server/support.ts"
 
 const definition = {
   state: Schema.Struct({ heard: Schema.Array(Schema.String) }),
@@ -211,6 +211,28 @@ export const timersSuite = (name: string, backend: Store): void => {
           const call = yield* Effect.flip(ear.castLater("Heard" as never, { after: 1 } as never))
           assert.strictEqual(call._tag, "UnknownMessage")
           assert.deepStrictEqual((yield* timerRows(hosted)).map((rows) => rows.length), [0, 0, 0])
+        })
+      )
+
+      test(
+        "that many set at one moment for one time are all sent",
+        Effect.gen(function*() {
+          const ear = yield* client
+          const at = Date.now() - 1_000
+          // the earlier one: who sets another one for a later time writes nothing that all write
+          yield* ear.castLater("Ring", { at: at - 1 })
+          let isFirst = true
+          const overtaken = yield* tapped({
+            before: () => {
+              if (!isFirst) return Effect.void
+              isFirst = false
+              return Effect.orDie(Effect.asVoid(ear.castLater("Ring", { at })))
+            }
+          })
+          yield* inside(overtaken)(Effect.flatMap(client, (other) => other.castLater("Ring", { at })))
+          assert.lengthOf(yield* ear.timers, 3)
+          yield* run
+          yield* until(ear.state, (state) => state?.heard.length === 3)
         })
       )
 

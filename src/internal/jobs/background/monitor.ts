@@ -1,6 +1,6 @@
 /**
- * The activity monitor: jobs whose holder went silent for the type's timeout are pending again (rule J3); finished jobs
- * that have stayed for their retention are removed.
+ * The activity monitor: jobs whose holder went silent for the type's timeout are pending again (rule J3); jobs that ended
+ * and have stayed for their retention are removed.
  *
  * Owner: one fiber a type and tenant layer, started by whoever processes or watches the type, in the tenant's scope.
  *
@@ -16,7 +16,8 @@
  *    A row that cannot be read is passed over.
  * 4. A pass reads row and `seq` of each job, so that a sign of life that commits meanwhile wins.
  * 5. It ends when nobody uses the type in this process, nothing of it runs, and nothing waits for its removal.
- * 6. Several monitors do the same work in turn: their rhythm has a jitter, and who comes second finds nothing.
+ * 6. What is left to tell of ends is told (kept/telling.ts, 3): a look beside the others, and fibers of its own.
+ * 7. Several monitors do the same work in turn: their rhythm has a jitter, and who comes second finds nothing.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -26,17 +27,20 @@ import type { BackendError } from "../../../BackendError.ts"
 import { Transaction } from "../../../Transaction.ts"
 import * as Tuple from "../../../Tuple.ts"
 import * as Keys from "../../data/keys.ts"
-import { logWarning } from "../../transactions/logging.ts"
+import { logWarning } from "../../observing/logging.ts"
 import { transact } from "../../transactions/loop.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { render } from "../definition/errors.ts"
-import { STAMP_BYTES } from "../definition/layout.ts"
+import { type JobKeys, STAMP_BYTES } from "../definition/layout.ts"
 import { type Model, type Place, retryDelay } from "../definition/model.ts"
 import { touchedOf } from "../kept/lateWrites.ts"
-import { expire, prefetch, removeEnded, tryLoad } from "../kept/lifecycle.ts"
+import { expire } from "../kept/lifecycle.ts"
 import { PART_BYTES_LIMIT, PartLimit } from "../kept/passLimits.ts"
+import { prefetch, tryLoad } from "../kept/places.ts"
+import { removeEnded } from "../kept/removal.ts"
 import type { Row } from "../kept/row.ts"
 import * as Settings from "../kept/settings.ts"
+import { hasUntold, startTelling } from "../kept/telling.ts"
 import type { Hub } from "./hub.ts"
 import type { Seen } from "./sharedWatch.ts"
 import { clockShows, passedMillis } from "./time.ts"
@@ -76,8 +80,10 @@ interface Look {
   readonly stamp: Uint8Array | undefined
   /** The last change of the timeout, if somebody holds a job that he showed no sign of life of since. */
   readonly changedStamp: Uint8Array | undefined
-  /** When the next finished job has stayed long enough; `Infinity` when there is none. */
+  /** When the next job that ended has stayed long enough; `Infinity` when there is none. */
   readonly removalAt: number
+  /** Some who wait for jobs that ended have not been told. */
+  readonly areUntold: boolean
   readonly seen: Seen
   /** The same of the bell that rings when the timeout is changed. */
   readonly revoked: Seen
@@ -96,27 +102,42 @@ const isBefore = ({ keys, state }: Omit<Place, "model">, changed: Uint8Array): E
     ([oldest]) => oldest !== undefined && Tuple.compareBytes(oldest.key.subarray(keys.activity.length), changed) < 0
   )
 
+const ENDS = ["finished", "dead"] as const
+type End = (typeof ENDS)[number]
+
+const retentionOf = (model: Model, end: End): number =>
+  end === "dead" ? model.deadRetentionMillis : model.retentionMillis
+
+/** When the first job that ended so has stayed long enough; `Infinity` when there is none. */
+const firstRemoval = (state: TransactionState, keys: JobKeys, model: Model, end: End): Effect.Effect<number> => {
+  const retentionMillis = retentionOf(model, end)
+  if (retentionMillis === Infinity) return Effect.succeed(Infinity)
+  const range = keys.endedOf(end)
+  return Effect.map(
+    state.getRange(range.begin, range.end, { limit: 1, snapshot: true }),
+    ([oldest]) => oldest === undefined ? Infinity : keys.endedAt(oldest.key) + retentionMillis
+  )
+}
+
 const lookIn = Effect.fnUntraced(function*(
   state: TransactionState,
   { followed: model, keys }: Hub,
   [see, seeRevoked]: readonly [(bell: Uint8Array | undefined) => Seen, (bell: Uint8Array | undefined) => Seen]
 ): Effect.fn.Return<Look> {
-  const finished = keys.endedOf("finished")
   const bell = yield* state.get(keys.changedBell, true)
   const revoked = yield* state.get(keys.revokedBell, true)
   const { timeoutMillis } = yield* Settings.read({ model, state, keys })
   const changed = yield* state.get(keys.timeoutChanged, true)
   const end = Tuple.strinc(keys.activity)
   const [newest] = yield* state.getRange(keys.activity, end, { limit: 1, reverse: true, snapshot: true })
-  const [oldest] = model.retentionMillis === Infinity
-    ? []
-    : yield* state.getRange(finished.begin, finished.end, { limit: 1, snapshot: true })
+  const removals = yield* Effect.forEach(ENDS, (end) => firstRemoval(state, keys, model, end), { concurrency: 2 })
   return {
     model,
     timeoutMillis,
     stamp: newest?.key.slice(keys.activity.length),
     changedStamp: changed !== undefined && (yield* isBefore({ state, keys }, changed)) ? changed : undefined,
-    removalAt: oldest === undefined ? Infinity : keys.endedAt(oldest.key) + model.retentionMillis,
+    removalAt: Math.min(...removals),
+    areUntold: yield* hasUntold({ state, keys }),
     seen: see(bell),
     revoked: seeRevoked(revoked)
   }
@@ -184,15 +205,15 @@ const expirePass = (hub: Hub, upTo: Uint8Array): Pass => (place, limit, skip) =>
   })
 }
 
-const retentionPass = (hub: Hub): Pass => (place, limit, skip) => {
+const retentionPass = (hub: Hub, ended: End): Pass => (place, limit, skip) => {
   const { keys, model, state } = place
-  const upTo = Math.floor(state.timeMillis - model.retentionMillis)
+  const upTo = Math.floor(state.timeMillis - retentionOf(model, ended))
   if (!Number.isSafeInteger(upTo)) return Effect.succeed(NOTHING)
-  const { begin } = keys.endedOf("finished")
-  const end = keys.endedBefore("finished", upTo)
+  const { begin } = keys.endedOf(ended)
+  const end = keys.endedBefore(ended, upTo)
   return Effect.flatMap(state.getRange(begin, end, { limit: skip + limit, snapshot: true }), (rows) => {
     const entries = rows.slice(skip).map(({ key }) => ({ key, id: keys.lastOf(key, keys.ended) }))
-    return passOver(hub, place, entries, false, (id, row, entry) => removeEnded(place, id, row, entry, "finished"))
+    return passOver(hub, place, entries, false, (id, row, entry) => removeEnded(place, id, row, entry, ended))
   })
 }
 
@@ -229,7 +250,8 @@ const turn = Effect.fnUntraced(function*(
   hub: Hub,
   memory: Memory
 ): Effect.fn.Return<"again" | "over", BackendError> {
-  const { changedStamp, model, removalAt, revoked, seen, stamp, timeoutMillis } = yield* look(hub)
+  const { areUntold, changedStamp, model, removalAt, revoked, seen, stamp, timeoutMillis } = yield* look(hub)
+  if (areUntold) startTelling(hub.tenant, hub.type, yield* Effect.context<never>())
   const { notes } = memory
   const passed = yield* passedMillis
   const now = yield* Clock.currentTimeMillis
@@ -245,11 +267,11 @@ const turn = Effect.fnUntraced(function*(
     yield* sweep(hub, model, expirePass(hub, notes[ripe - 1]!.stamp))
     notes.splice(0, ripe)
   }
-  if (removalAt <= now) yield* sweep(hub, model, retentionPass(hub))
+  if (removalAt <= now) yield* Effect.forEach(ENDS, (end) => sweep(hub, model, retentionPass(hub, end)))
   // nothing runs: nothing can become stale before something changes
   if (stamp === undefined && removalAt > now) {
     notes.length = 0
-    if (!hub.isUsed && removalAt === Infinity) return "over"
+    if (!hub.isUsed && (removalAt === Infinity || !model.hasOwnRetention)) return "over"
     const change = Effect.raceAllFirst([hub.changed.changed(seen), hub.otherFollowed(model), leftAlone(hub)])
     yield* removalAt === Infinity ? change : Effect.raceFirst(change, clockShows(removalAt))
   }

@@ -18,8 +18,8 @@ import type * as Scope from "effect/Scope"
 import type { BackendError } from "../../../BackendError.ts"
 import { Transaction } from "../../../Transaction.ts"
 import * as Keys from "../../data/keys.ts"
+import { report } from "../../observing/unforeseen.ts"
 import { type Target, transact } from "../../transactions/loop.ts"
-import { report } from "../../transactions/unforeseen.ts"
 import { awaitWatch, watchKey } from "../../transactions/watching.ts"
 
 /** After a failure of the store the fiber pauses for so long. */

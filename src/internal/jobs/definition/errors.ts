@@ -49,6 +49,29 @@ export class JobNotFound extends Schema.TaggedError<JobNotFound>("effect-dgen/Jo
 }
 
 /**
+ * A job that another one should wait for is not there. Nothing was written. A job waits only for jobs that were added
+ * before it, so that no two can wait for each other; one that is gone, by its retention or by `remove`, cannot be named
+ * any more.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class ParentNotFound
+  extends Schema.TaggedError<ParentNotFound>("effect-dgen/Jobs/ParentNotFound")("ParentNotFound", {
+    ...job,
+    parentType: Schema.Unknown,
+    parentId: Schema.Unknown
+  })
+{
+  override get message(): string {
+    return `${named(this)} cannot wait for ${
+      named({ type: this.parentType, id: this.parentId })
+    }, which does not exist: ` +
+      "add that one first, or leave it out if it has ended and is gone"
+  }
+}
+
+/**
  * The caller does not hold the job any more: it was finished, removed, handed back, or went silent for its type's
  * timeout and was given to another. Nothing was written. Stop working on it.
  *

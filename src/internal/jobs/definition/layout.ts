@@ -12,6 +12,12 @@
  *                      "pending-parked" <key> <-priority> <ms> <id>
  *                                                        jobs that wait for a place of their key; pages of pending
  *                                                        jobs go on here, so it sorts behind the queue
+ *                      "pending-waits" <id>              jobs that wait for the end of others; the last part of such pages
+ *                      "parent" <id> <n>                 the jobs that a job waits for, or waited for, and how they ended
+ *                      "parent-data" <id> <n>            what they left, if it is short
+ *                      "family" <id>                     the name of those who wait for a job in this life of it
+ *                      "children" <family> <type> <id>   they, with the number that the job has among what they wait for
+ *                      "ends" <family>                   how a job ended of which not all children have been told
  *                      "held" <key>                      how many jobs of a key run
  *                      "rate"                            when runs of the type began lately, see kept/rates.ts
  *                      "rate" <key>                      when runs of a key did, and which slots were given
@@ -63,6 +69,12 @@ export interface NowPlace extends Place {
   readonly order: number
 }
 
+/**
+ * Names those who wait for a job, in one life of it: a job that is added again under the same id has another family. The
+ * version that its transaction began with, and the place within it.
+ */
+export type Family = readonly [version: number, place: number]
+
 /** The keys of one type in one tenant. */
 export class JobKeys {
   readonly prefix: Uint8Array
@@ -81,10 +93,7 @@ export class JobKeys {
   readonly pendingBell: Uint8Array
   readonly changedBell: Uint8Array
   readonly revokedBell: Uint8Array
-  readonly schedulesBell: Uint8Array
-  readonly schedules: Uint8Array
   readonly settings: Uint8Array
-  readonly timeoutChanged: Uint8Array
   readonly #moves = new Map<string, Uint8Array>()
   #lastId: Tuple.Element | undefined
   #lastJob: Uint8Array | undefined
@@ -108,10 +117,29 @@ export class JobKeys {
     this.pendingBell = under("bell", "pending")
     this.changedBell = under("bell", "changed")
     this.revokedBell = under("bell", "revoked")
-    this.schedulesBell = under("bell", "schedules")
-    this.schedules = under("cron")
     this.settings = under("settings")
-    this.timeoutChanged = under("timeout-changed")
+  }
+
+  // keys are kept for every type that was used: those that few types need are made when they are
+
+  get schedulesBell(): Uint8Array {
+    return Tuple.pack(["bell", "schedules"], this.prefix)
+  }
+
+  get schedules(): Uint8Array {
+    return Tuple.pack(["cron"], this.prefix)
+  }
+
+  get waits(): Uint8Array {
+    return Tuple.pack(["pending-waits"], this.prefix)
+  }
+
+  get ends(): Uint8Array {
+    return Tuple.pack(["ends"], this.prefix)
+  }
+
+  get timeoutChanged(): Uint8Array {
+    return Tuple.pack(["timeout-changed"], this.prefix)
   }
 
   /** An id as the value of an activity entry. */
@@ -188,6 +216,42 @@ export class JobKeys {
    */
   lastOf(key: Uint8Array, prefix: Uint8Array): Tuple.Element | undefined {
     return Result.getOrElse(Tuple.unpackResult(key, prefix.length), () => []).at(-1)
+  }
+
+  waitingJob(id: Tuple.Element): Uint8Array {
+    return Tuple.pack(["pending-waits", id], this.prefix)
+  }
+
+  parent(id: Tuple.Element, index: number): Uint8Array {
+    return Tuple.pack(["parent", id, index], this.prefix)
+  }
+
+  parentsOf(id: Tuple.Element): Tuple.KeyRange {
+    return Tuple.range(["parent", id], this.prefix)
+  }
+
+  parentData(id: Tuple.Element, index: number): Uint8Array {
+    return Tuple.pack(["parent-data", id, index], this.prefix)
+  }
+
+  parentDataOf(id: Tuple.Element): Tuple.KeyRange {
+    return Tuple.range(["parent-data", id], this.prefix)
+  }
+
+  family(id: Tuple.Element): Uint8Array {
+    return Tuple.pack(["family", id], this.prefix)
+  }
+
+  child(family: Family, type: Tuple.Element, id: Tuple.Element): Uint8Array {
+    return Tuple.pack(["children", ...family, type, id], this.prefix)
+  }
+
+  childrenOf(family: Family): Tuple.KeyRange {
+    return Tuple.range(["children", ...family], this.prefix)
+  }
+
+  end(family: Family): Uint8Array {
+    return Tuple.pack(["ends", ...family], this.prefix)
   }
 
   held(key: Tuple.Element): Uint8Array {

@@ -11,7 +11,7 @@ import { Transaction } from "../../../Transaction.ts"
 import * as Tuple from "../../../Tuple.ts"
 import { type Codec, codecOf, packData, unpackValue } from "../../data/codec.ts"
 import * as Keys from "../../data/keys.ts"
-import { logError } from "../../transactions/logging.ts"
+import { logError } from "../../observing/logging.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { InvalidData, InvalidId, InvalidOption, JobTooLarge, render, UnreadableData } from "./errors.ts"
 import { JobKeys } from "./layout.ts"
@@ -52,8 +52,11 @@ export interface Model {
   readonly timeoutMillis: number
   readonly retry: Schedule.Schedule<unknown, unknown>
   readonly maxAttempts: number
-  /** How long a finished job stays; `Infinity` until it is removed. */
+  /** How long a finished and a dead job stay; `Infinity` until they are removed. */
   readonly retentionMillis: number
+  readonly deadRetentionMillis: number
+  /** Nobody has said how long: a process that does not use the type need not stay awake for it. */
+  readonly hasOwnRetention: boolean
   /** How long a job with data that this version cannot read waits for one that can. */
   readonly unreadableGraceMillis: number
   readonly maxRunning: number
@@ -71,7 +74,7 @@ export interface Options {
   readonly timeout?: Duration.Input | undefined
   readonly retry?: Schedule.Schedule<unknown, unknown> | undefined
   readonly maxAttempts?: number | undefined
-  readonly retention?: Duration.Input | undefined
+  readonly retention?: Retention | undefined
   readonly unreadableGrace?: Duration.Input | undefined
   readonly maxRunning?: number | undefined
   readonly maxRunningPerKey?: number | undefined
@@ -99,6 +102,33 @@ const TIMEOUT_DEFAULT = "30 seconds"
 
 /** As for messages of servers: longer than a deploy takes to reach every process. */
 const UNREADABLE_GRACE_DEFAULT = "10 minutes"
+
+/** How long jobs stay that have ended, for both kinds or for each. */
+export type Retention = Duration.Input | {
+  readonly finished?: Duration.Input | undefined
+  readonly dead?: Duration.Input | undefined
+}
+
+/** Long enough to look at what was done; nothing grows for ever. */
+const RETENTION_DEFAULT = "7 days"
+
+/** What died waits for somebody who decides, and people go on holiday. */
+const DEAD_RETENTION_DEFAULT = "90 days"
+
+interface Retentions {
+  readonly finished: Duration.Input
+  readonly dead: Duration.Input
+}
+
+/** What is not by state is a duration, which can be an object, too: that of finished jobs. */
+const retentionsOf = (retention: Retention | undefined): Retentions => {
+  const isByState = typeof retention === "object" && retention !== null &&
+    ("finished" in retention || "dead" in retention)
+  const { dead = DEAD_RETENTION_DEFAULT, finished = RETENTION_DEFAULT } = isByState
+    ? retention
+    : { finished: retention as Duration.Input | undefined }
+  return { dead, finished }
+}
 
 /** A failed job runs again soon at first, and every five minutes in the end. */
 export const defaultRetry: Schedule.Schedule<unknown, unknown> = Schedule.min([
@@ -167,7 +197,12 @@ const problemOf = (type: Tuple.Element, options: Options): InvalidOption | undef
   return problem("type", typeProblem(type)) ??
     problem("data", Schema.isSchema(options.data) ? undefined : "must be a schema") ??
     problem("timeout", timeoutProblem(millisOf(options.timeout ?? TIMEOUT_DEFAULT))) ??
-    problem("retention", millisOf(options.retention ?? 0) === undefined ? "must be a duration" : undefined) ??
+    problem(
+      "retention",
+      Object.values(retentionsOf(options.retention)).some((one) => millisOf(one) === undefined)
+        ? "must be a duration, or { finished, dead } with a duration each"
+        : undefined
+    ) ??
     problem(
       "unreadableGrace",
       millisOf(options.unreadableGrace ?? 0) === undefined ? "must be a duration" : undefined
@@ -184,6 +219,18 @@ const problemOf = (type: Tuple.Element, options: Options): InvalidOption | undef
     count("maxRunningPerKey")
 }
 
+const models = new WeakMap<object, Model>()
+
+/** Remembers whose model it is. */
+export const defines = <D extends object>(definition: D, model: Model): D => {
+  models.set(definition, model)
+  return definition
+}
+
+/** The model of what `Jobs.make` gave; `undefined` for what it did not give. */
+export const modelOf = (definition: unknown): Model | undefined =>
+  typeof definition === "object" && definition !== null ? models.get(definition) : undefined
+
 /** The model of a definition. */
 export const make = (type: Tuple.Element, input: Options): Model => {
   const options: Options = typeof input === "object" && input !== null ? input : { data: undefined as any }
@@ -194,7 +241,9 @@ export const make = (type: Tuple.Element, input: Options): Model => {
     timeoutMillis: millisOf(options.timeout ?? TIMEOUT_DEFAULT) ?? 0,
     retry: options.retry ?? defaultRetry,
     maxAttempts: options.maxAttempts ?? Infinity,
-    retentionMillis: options.retention === undefined ? Infinity : millisOf(options.retention) ?? Infinity,
+    retentionMillis: millisOf(retentionsOf(options.retention).finished) ?? Infinity,
+    deadRetentionMillis: millisOf(retentionsOf(options.retention).dead) ?? Infinity,
+    hasOwnRetention: options.retention !== undefined,
     unreadableGraceMillis: millisOf(options.unreadableGrace ?? UNREADABLE_GRACE_DEFAULT) ?? 0,
     maxRunning: options.maxRunning ?? Infinity,
     maxRunningPerKey: options.maxRunningPerKey ?? Infinity,
@@ -204,6 +253,11 @@ export const make = (type: Tuple.Element, input: Options): Model => {
     problem
   }
 }
+
+let bare: Model | undefined
+
+/** The model of a type to those who have no definition of it: they know its jobs, and neither their data nor its options. */
+export const bareModel = (type: Tuple.Element): Model => ({ ...bare ??= make("", { data: Schema.Unknown }), type })
 
 /** The options of an operation: an object, or none. */
 export const optionsOf = <O extends object>(model: Model, options: O | undefined): Effect.Effect<O, InvalidOption> =>

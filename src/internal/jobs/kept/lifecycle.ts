@@ -1,191 +1,18 @@
 /**
- * The states of a job and the changes between them, as steps of a transaction. The store's indexes follow from the row
- * alone: `change` brings them from one row to another, and nothing else writes them.
- *
- * 1. A pending job lies in the pending queue or, while its key has no place, among the parked ones of the key. A
- *    running job has a lock and an activity entry, and holds a place of its key. A finished or dead job lies in `ended`.
- * 2. Every write of a holder reads the row and compares the lock first (rule J2): what a holder that lost its job tries
- *    to write is not there.
- * 3. An operation that fails has written nothing, so that a transaction may go on after it.
- * 4. Whatever takes a job of a key out of the pending queue or out of running, but for `accept` itself, brings one
- *    parked job of the key back into the queue; `accept` parks it again if there is no place. Whoever ends the last
- *    run of a key clears the key's counter.
- * 5. An entry of an index whose row is gone, or says that the job lies elsewhere, is cleared by who meets it, and the
- *    job that it stood for leaves its state. Only damage leaves such entries behind: that of a row, and its removal.
- * 6. The bell "pending" rings when a job enters the queue or a place becomes free, "changed" when a subscriber could see
- *    a difference, "revoked" when a running job is taken from its holder.
+ * The states of a job and the changes between them, as steps of a transaction. An operation that fails has written nothing,
+ * so that a transaction may go on after it.
  */
 import * as Effect from "effect/Effect"
 import * as Tuple from "../../../Tuple.ts"
-import * as Counters from "../../data/counters.ts"
-import * as Keys from "../../data/keys.ts"
 import type { Trace } from "../../data/trace.ts"
-import type { TransactionState } from "../../transactions/state.ts"
-import { Halt, unreadable } from "../definition/errors.ts"
-import type { JobKeys, State } from "../definition/layout.ts"
+import type { State } from "../definition/layout.ts"
 import type { Place } from "../definition/model.ts"
 import { touchedOf } from "./lateWrites.ts"
 import { countOnCommit } from "./metrics.ts"
+import { change, changeAndUnpark, orderNow } from "./places.ts"
 import { reportFailure } from "./reports.ts"
-import { bodyOf, decode, readData, remainsOf, type Row, writeRow } from "./row.ts"
-
-/**
- * The row of a job, for those who look at many: one that cannot be read is `"unreadable"`, and not theirs to touch. One
- * that runs is prepared for whatever happens to it.
- */
-export const tryLoad = ({ keys, state }: Place, id: Tuple.Element): Effect.Effect<Row | undefined | "unreadable"> =>
-  Effect.flatMap(state.get(keys.job(id)), (bytes): Effect.Effect<Row | undefined | "unreadable"> => {
-    if (bytes === undefined) return Effect.undefined
-    const row = decode(bytes)
-    if (row === undefined) return Effect.succeed("unreadable" as const)
-    return row.state === "running" ? Effect.as(touchedOf(state).prepare(keys, id), row) : Effect.succeed(row)
-  })
-
-/** Asks a far store at once of jobs that are loaded one after another, and of what the running ones of them need. */
-export const prefetch = (
-  { keys, state }: Place,
-  ids: () => ReadonlyArray<Tuple.Element>,
-  areRunning: boolean
-): Effect.Effect<void> =>
-  state.prefetch(() => ids().flatMap((id) => areRunning ? [keys.job(id), keys.seq(id)] : [keys.job(id)]))
-
-/** The row of a job that the caller names. One that cannot be read is a defect. */
-export const load = (place: Place, id: Tuple.Element): Effect.Effect<Row | undefined> =>
-  Effect.flatMap(
-    tryLoad(place, id),
-    (row) => row === "unreadable" ? Effect.die(unreadable(place.model.type, id)) : Effect.succeed(row)
-  )
-
-/** The row of a job that its caller holds, or the refusal (2). */
-export const loadHeld = (place: Place, id: Tuple.Element, lock: Uint8Array): Effect.Effect<Row, Halt> =>
-  Effect.flatMap(
-    tryLoad(place, id),
-    (row) =>
-      row !== undefined && row !== "unreadable" && row.state === "running" && row.lock !== undefined &&
-        Tuple.equalsBytes(row.lock, lock)
-        ? Effect.succeed(row)
-        : Effect.fail(new Halt({ type: place.model.type, id }))
-  )
-
-const leave = (state: TransactionState, keys: JobKeys, id: Tuple.Element, row: Row): void => {
-  const entry = entryOf(keys, id, row)
-  if (entry !== undefined) return state.clear(entry)
-  touchedOf(state).mark(keys, id, false)
-  if (row.key !== undefined) state.add(keys.held(row.key), Counters.MINUS_ONE)
-}
-
-const enter = (state: TransactionState, keys: JobKeys, id: Tuple.Element, row: Row): void => {
-  const entry = entryOf(keys, id, row)
-  if (entry !== undefined) {
-    if (row.state === "pending" && !row.isParked) touchedOf(state).ring(keys.pendingBell)
-    return state.set(entry, EMPTY)
-  }
-  touchedOf(state).mark(keys, id, true)
-  if (row.key !== undefined) state.add(keys.held(row.key), Counters.PLUS_ONE)
-}
-
-const EMPTY = new Uint8Array(0)
-
-const samePlace = (a: Row, b: Row): boolean =>
-  a.state === b.state && (a.state === "running" ||
-    (a.state === "pending" && a.priority === b.priority && a.scheduledAt === b.scheduledAt &&
-      a.order === b.order && a.isParked === b.isParked))
-
-/** Where the entry of a job that does not run lies; `undefined` for one that runs. */
-export const entryOf = (keys: JobKeys, id: Tuple.Element, row: Row): Uint8Array | undefined => {
-  switch (row.state) {
-    case "pending":
-      if (row.isParked) return keys.parkedJob(row.key!, { id, ...row })
-      return row.order === undefined ? keys.pendingJob({ id, ...row }) : keys.nowJob({ id, ...row, order: row.order })
-    case "running":
-      return undefined
-    default:
-      return keys.endedJob(row.state, row.endedAt, id)
-  }
-}
-
-/** Whether an entry is that of its job, whose row was read. */
-export const isEntryOf = (keys: JobKeys, id: Tuple.Element, row: Row | undefined, entry: Uint8Array): boolean => {
-  const own = row === undefined ? undefined : entryOf(keys, id, row)
-  return own !== undefined && Tuple.equalsBytes(own, entry)
-}
-
-/** Clears an entry that is not its job's (5). Who reads the row and the entry does so once, whoever else meets it. */
-export const clearOrphan = ({ keys, state }: Place, entry: Uint8Array, from: State): Effect.Effect<void> =>
-  Effect.map(state.get(entry), (found) => {
-    if (found === undefined) return
-    state.clear(entry)
-    state.add(keys.move(from, "none"), Counters.PLUS_ONE)
-  })
-
-/** Brings a job from one row to another, with all that follows from it (1, 6). */
-export const change = (
-  { keys, model, state }: Place,
-  id: Tuple.Element,
-  before: Row | undefined,
-  after: Row | undefined
-): void => {
-  const stays = before !== undefined && after !== undefined && samePlace(before, after)
-  if (!stays) {
-    if (before !== undefined) leave(state, keys, id, before)
-    if (after !== undefined) enter(state, keys, id, after)
-  }
-  const from = before?.state ?? "none"
-  const to = after?.state ?? "none"
-  if (from !== to) state.add(keys.move(from, to), Counters.PLUS_ONE)
-  writeRow(state, keys, id, before, after)
-  // nobody can wait for changes of a job that was not there
-  if (before !== undefined && before.revision !== after?.revision) touchedOf(state).ring(keys.changedBell)
-  if (from === "running" && to !== "running" && model.maxRunning !== Infinity) touchedOf(state).ring(keys.pendingBell)
-}
-
-/** The same, and a parked job of the key gets its chance (4). */
-export const changeAndUnpark = (
-  place: Place,
-  id: Tuple.Element,
-  before: Row,
-  after: Row | undefined
-): Effect.Effect<void> => {
-  change(place, id, before, after)
-  const { key } = before
-  if (key === undefined) return Effect.void
-  return before.state === "running" ? Effect.andThen(clearHeld(place, key), unpark(place, key)) : unpark(place, key)
-}
-
-/**
- * The counter of a key of which nothing runs any more is cleared: keys may be as many as jobs. Only who ends the last
- * run of a key reads it in a way that conflicts.
- */
-const clearHeld = ({ keys, state }: Place, key: Tuple.Element): Effect.Effect<void> => {
-  const at = keys.held(key)
-  const ifNone = (isSnapshot: boolean, then: Effect.Effect<void>) =>
-    Effect.flatMap(state.get(at, isSnapshot), (bytes) => Counters.read(bytes) <= 0 ? then : Effect.void)
-  return ifNone(true, ifNone(false, Effect.sync(() => state.clear(at))))
-}
-
-/** The first parked job of a key goes back into the queue; one that cannot be read stays where it is. */
-const unpark = Effect.fnUntraced(function*(place: Place, key: Tuple.Element) {
-  const { keys, state } = place
-  const { begin, end } = keys.parkedOf(key)
-  let from = begin
-  for (;;) {
-    const [first] = yield* state.getRange(from, end, { limit: 1 })
-    if (first === undefined) return
-    const id = keys.lastOf(first.key, keys.parked)
-    const row = id === undefined ? "unreadable" : yield* tryLoad(place, id)
-    if (row !== "unreadable") {
-      if (isEntryOf(keys, id!, row, first.key)) return change(place, id!, row, { ...row!, isParked: false })
-      yield* clearOrphan(place, first.key, "pending")
-    }
-    from = Keys.next(first.key)
-  }
-})
-
-/**
- * What a job that is due at once is ordered by: what was committed before this transaction began has a lower number, what
- * begins after its commit a higher one, whatever the clocks of their processes show.
- */
-export const orderNow = ({ state }: Place): Effect.Effect<number> => Effect.map(state.readVersion, Number)
+import { bodyOf, type Parents, readData, type Row } from "./row.ts"
+import { forget, rejoin, tellOfEnd } from "./telling.ts"
 
 const next = (row: Row): Pick<Row, "revision"> => ({ revision: row.revision + 1 })
 
@@ -219,6 +46,8 @@ export const newRow = (options: {
   unreadableSince: undefined,
   silentEnds: 0,
   hasSlot: false,
+  parents: undefined,
+  family: undefined,
   body: bodyOf(options.data)
 })
 
@@ -280,15 +109,22 @@ export const complete = (
       (after) => Effect.as(changeAndUnpark(place, id, row, after), "pending" as const)
     )
   }
+  const body = data === undefined ? row.body : bodyOf(data)
   const after: Row | undefined = model.retentionMillis === 0 ? undefined : {
     ...released(row, "finished"),
     order: undefined,
     endedAt: state.timeMillis,
     error: "",
     silentEnds: 0,
-    body: data === undefined ? row.body : bodyOf(data)
+    family: undefined,
+    body
   }
-  return Effect.as(Effect.andThen(counted, changeAndUnpark(place, id, row, after)), after?.state)
+  const told = tellOfEnd(place, id, row, { state: "finished", error: "", body })
+  const forgot = after === undefined && row.parents !== undefined ? forget(place, id) : Effect.void
+  return Effect.as(
+    Effect.andThen(Effect.andThen(counted, told), Effect.andThen(forgot, changeAndUnpark(place, id, row, after))),
+    after?.state
+  )
 }
 
 /** How a run ended that did not end well. */
@@ -313,10 +149,20 @@ export const failRun = (place: Place, id: Tuple.Element, row: Row, failed: Faile
     // whoever resubmitted it asked for another run, however this one ended
     : row.resubmit !== undefined
     ? nextRun(place, id, row, undefined)
-    : Effect.succeed({ ...released(row, "dead"), order: undefined, endedAt: place.state.timeMillis, error, silentEnds })
+    : Effect.succeed({
+      ...released(row, "dead"),
+      order: undefined,
+      endedAt: place.state.timeMillis,
+      error,
+      silentEnds,
+      family: undefined
+    })
   return Effect.flatMap(ended, (after) =>
     Effect.as(
-      Effect.andThen(reportFailure(place, id, row, after, error), changeAndUnpark(place, id, row, after)),
+      Effect.andThen(
+        Effect.andThen(reportFailure(place, id, row, after, error), changeAndUnpark(place, id, row, after)),
+        after.state === "dead" ? tellOfEnd(place, id, row, { state: "dead", error, body: row.body }) : Effect.void
+      ),
       after.state
     ))
 }
@@ -352,53 +198,6 @@ export const expire = (place: Place, id: Tuple.Element, row: Row, hasNext: boole
   const error = `its holder gave no sign of life for the type's timeout (attempt ${row.attempts})`
   return failRun(place, id, row, { error, nextAt: hasNext ? row.scheduledAt : undefined, isSilent: true })
 }
-
-/** A job is gone, whoever holds it. */
-export const removeJob = (place: Place, id: Tuple.Element, row: Row): Effect.Effect<void> => {
-  if (row.state === "running") touchedOf(place.state).ring(place.keys.revokedBell)
-  return changeAndUnpark(place, id, row, undefined)
-}
-
-/** The job of an entry of `ended` is gone, or the entry, if it is no job's (5). */
-export const removeEnded = (
-  place: Place,
-  id: Tuple.Element,
-  row: Row | undefined,
-  entry: Uint8Array,
-  state: State
-): Effect.Effect<void> =>
-  isEntryOf(place.keys, id, row, entry) ? removeJob(place, id, row!) : clearOrphan(place, entry, state)
-
-/**
- * A job whose row is damaged is gone, and what of it can be found without its row: its data, its activity entry, and the
- * place of its key if the row still tells the key. Other entries are left to who meets them (5). `false` for a row that
- * is not damaged but a newer version's: it is whole, and not ours to take apart.
- */
-export const removeDamaged = Effect.fnUntraced(function*(place: Place, id: Tuple.Element, bytes: Uint8Array) {
-  const { keys, model, state } = place
-  const { isNewer, key } = remainsOf(bytes)
-  if (isNewer) return false
-  const touched = touchedOf(state)
-  yield* touched.prepare(keys, id)
-  const wasRunning = touched.storedEntry(keys, id) !== undefined
-  touched.mark(keys, id, false)
-  touched.ring(keys.changedBell)
-  state.clear(keys.job(id))
-  const pieces = keys.piecesOf(id)
-  state.clearRange(pieces.begin, pieces.end)
-  if (wasRunning) {
-    state.add(keys.move("running", "none"), Counters.PLUS_ONE)
-    touched.ring(keys.revokedBell)
-    if (model.maxRunning !== Infinity) touched.ring(keys.pendingBell)
-    if (key !== undefined) {
-      state.add(keys.held(key), Counters.MINUS_ONE)
-      yield* clearHeld(place, key)
-    }
-  }
-  // parked ones of the key waited for it, wherever it was
-  if (key !== undefined) yield* unpark(place, key)
-  return true
-})
 
 /** A pending job has another priority or key, and its place in the queue follows. */
 export const moveTo = (
@@ -467,7 +266,10 @@ const askAnew = (place: Place, id: Tuple.Element, row: Row, options: Asked): Eff
   const isUnread = data !== undefined && row.unreadableSince !== undefined
   const keepsTime = isPending && !isUnread && (scheduledAt ?? row.scheduledAt) === row.scheduledAt
   const order = keepsTime ? Effect.succeed(row.order) : scheduledAt === undefined ? orderNow(place) : Effect.undefined
-  const asked = (order: number | undefined): Row => ({
+  const parents = isPending || row.parents === undefined
+    ? Effect.succeed(row.parents)
+    : rejoin(place, id, row.parents)
+  const asked = (order: number | undefined, parents: Parents | undefined): Row => ({
     ...released(row, "pending"),
     order,
     isParked: keepsTime && row.isParked,
@@ -478,10 +280,11 @@ const askAnew = (place: Place, id: Tuple.Element, row: Row, options: Asked): Eff
     unreadableSince: isPending && !isUnread ? row.unreadableSince : undefined,
     silentEnds: isPending ? row.silentEnds : 0,
     hasSlot: isPending && row.hasSlot && scheduledAt === undefined,
+    parents,
     body: data === undefined ? row.body : bodyOf(data)
   })
-  return Effect.flatMap(order, (now) => {
-    const after = asked(now)
+  return Effect.flatMap(Effect.zip(order, parents), ([now, parents]) => {
+    const after = asked(now, parents)
     return Effect.as(changeAndUnpark(place, id, row, after), after)
   })
 }

@@ -10,7 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import type * as Tuple from "../../../Tuple.ts"
-import { logError, logWarning } from "../../transactions/logging.ts"
+import { logError, logWarning } from "../../observing/logging.ts"
 import { render } from "../definition/errors.ts"
 import { decodeData, elementText, type Model, type Place } from "../definition/model.ts"
 import { metricsOf, record } from "./metrics.ts"
@@ -35,7 +35,11 @@ export interface DeadJob<out A> {
   readonly diedAt: number
 }
 
-type Listener = (dead: DeadJob<any>) => void
+interface Listener {
+  /** By whose schema the data is read: a job can be ended by who has no definition of its type. */
+  readonly model: Model
+  readonly tell: (dead: DeadJob<any>) => void
+}
 
 /** By tenant layer and type. */
 const listeners = new WeakMap<object, Map<string, Set<Listener>>>()
@@ -46,25 +50,26 @@ const listenersOf = (target: object, type: Tuple.Element): Set<Listener> | undef
 /** Tells of the jobs of a type that die from here to the end of the scope. */
 export const listen = (
   target: object,
-  { type }: Model,
-  listener: Listener
-): Effect.Effect<void, never, Scope.Scope> =>
-  Effect.acquireRelease(
+  model: Model,
+  tell: Listener["tell"]
+): Effect.Effect<void, never, Scope.Scope> => {
+  const listener: Listener = { model, tell }
+  const text = elementText(model.type)
+  return Effect.acquireRelease(
     Effect.sync(() => {
       const byType = listeners.get(target) ?? new Map<string, Set<Listener>>()
       listeners.set(target, byType)
-      const text = elementText(type)
       byType.set(text, (byType.get(text) ?? new Set()).add(listener))
     }),
     () =>
       Effect.sync(() => {
         const byType = listeners.get(target)
-        const text = elementText(type)
         const all = byType?.get(text)
         all?.delete(listener)
         if (all?.size === 0) byType!.delete(text)
       })
   )
+}
 
 /** What is said of a run that failed. */
 const sentence = ({ model, state }: Place, id: Tuple.Element, row: Row, after: Row): string => {
@@ -105,15 +110,10 @@ export const reportFailure = (
       })
       state.onCommit.push(() => {
         if (stored === undefined) return
-        const dead: DeadJob<any> = {
-          type: model.type,
-          id,
-          data: Result.getOrUndefined(decodeData(model, id, stored.data)),
-          attempts: row.attempts,
-          error,
-          diedAt: after.endedAt
+        const dead = { type: model.type, id, attempts: row.attempts, error, diedAt: after.endedAt }
+        for (const { model, tell } of told!) {
+          tell({ ...dead, data: Result.getOrUndefined(decodeData(model, id, stored.data)) })
         }
-        for (const listener of told!) listener(dead)
       })
       return Effect.void
     }))

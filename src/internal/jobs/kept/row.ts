@@ -11,7 +11,7 @@ import * as Keys from "../../data/keys.ts"
 import { plainTrace, readTrace, type Trace } from "../../data/trace.ts"
 import { PIECE_BYTES } from "../../tenant/limits.ts"
 import type { TransactionState } from "../../transactions/state.ts"
-import { type JobKeys, type State, STATES } from "../definition/layout.ts"
+import { type Family, type JobKeys, type State, STATES } from "../definition/layout.ts"
 import { ID_LIMIT_BYTES } from "../definition/model.ts"
 
 /** Rows of another format are refused, not guessed at. */
@@ -43,6 +43,16 @@ export interface Resubmit {
   readonly scheduledAt: number | undefined
 }
 
+/** The jobs that a job waits for. */
+export interface Parents {
+  /** How many were named. */
+  readonly count: number
+  /** How many of them have not ended; 0 for a job that waits for none any more. */
+  readonly waits: number
+  /** Whether the job dies when one of them does. */
+  readonly dies: boolean
+}
+
 export interface Row {
   readonly state: State
   /** Who holds the job: the fencing token. */
@@ -71,6 +81,9 @@ export interface Row {
   readonly silentEnds: number
   /** The job waits for a slot of its key, which is its time: it was due before. */
   readonly hasSlot: boolean
+  readonly parents: Parents | undefined
+  /** Those who wait for this job; `undefined` when nobody does. */
+  readonly family: Family | undefined
   readonly body: Body
 }
 
@@ -111,8 +124,21 @@ const EXTRAS: {
   hasSlot: {
     write: ({ hasSlot }) => hasSlot ? true : undefined,
     is: (value) => value === true
+  },
+  parents: {
+    write: ({ parents }) => parents === undefined ? undefined : [parents.count, parents.waits, parents.dies],
+    is: (value) =>
+      Array.isArray(value) && value.length === 3 && isWhole(value[0], 1) && isWhole(value[1], 0) &&
+      typeof value[2] === "boolean"
+  },
+  family: {
+    write: ({ family }) => family,
+    is: (value) => Array.isArray(value) && value.length === 2 && value.every((part) => isWhole(part, 0))
   }
 }
+
+const readParents = (value: readonly [number, number, boolean] | undefined): Parents | undefined =>
+  value === undefined ? undefined : { count: value[0], waits: value[1], dies: value[2] }
 
 /** Names and values, one after the other. */
 const extrasOf = (row: Row): ReadonlyArray<unknown> => {
@@ -228,6 +254,8 @@ export const decode = (bytes: Uint8Array): Row | undefined => {
     unreadableSince: extras.get("unreadableSince"),
     silentEnds: extras.get("silentEnds") ?? 0,
     hasSlot: extras.get("hasSlot") ?? false,
+    parents: readParents(extras.get("parents")),
+    family: extras.get("family"),
     body: { dataBytes: fields[13], nextBytes: fields[14], bytes: fields[15] ?? undefined }
   }
 }

@@ -11,7 +11,8 @@ import * as Keys from "../../data/keys.ts"
 import { InvalidOption, type UnreadableData } from "../definition/errors.ts"
 import { isState, type State, STATES } from "../definition/layout.ts"
 import { decodeData, type Model, optionsOf, type Place, within } from "../definition/model.ts"
-import { isEntryOf, removeEnded, tryLoad } from "../kept/lifecycle.ts"
+import { isEntryOf, isWaiting, tryLoad } from "../kept/places.ts"
+import { removeEnded } from "../kept/removal.ts"
 import { decode, readData, type Row } from "../kept/row.ts"
 
 /**
@@ -75,6 +76,8 @@ export interface Listed<out A> {
   /** What the last run failed with; empty if it did not. */
   readonly error: string
   readonly isResubmitted: boolean
+  /** How many jobs it waits for that have not ended; 0 for one that waits for none. */
+  readonly waitsFor: number
 }
 
 /**
@@ -112,7 +115,7 @@ const rangesOf = (
     case undefined:
       return [whole(keys.jobs)]
     case "pending":
-      return [whole(keys.now), whole(keys.pending), whole(keys.parked)]
+      return [whole(keys.now), whole(keys.pending), whole(keys.parked), whole(keys.waits)]
     case "running":
       return [whole(keys.seqs)]
     default:
@@ -185,7 +188,8 @@ const listIn = Effect.fnUntraced(
         addedAt: row.addedAt,
         endedAt: row.state === "finished" || row.state === "dead" ? row.endedAt : undefined,
         error: row.error,
-        isResubmitted: row.resubmit !== undefined
+        isResubmitted: row.resubmit !== undefined,
+        waitsFor: isWaiting(row) ? row.parents!.waits : 0
       })
     }
     const last = rows[at - 1]

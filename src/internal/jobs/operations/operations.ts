@@ -18,6 +18,7 @@ import {
   JobExists,
   JobNotFound,
   type JobTooLarge,
+  type ParentNotFound,
   unreadable,
   type UnreadableData
 } from "../definition/errors.ts"
@@ -26,7 +27,6 @@ import {
   checkId,
   decodeData,
   elementProblem,
-  elementText,
   encodeData,
   isPriority,
   millisOf,
@@ -40,7 +40,12 @@ import {
 } from "../definition/model.ts"
 import { type Job, lockOf, makeJob, settled } from "../kept/job.ts"
 import * as Lifecycle from "../kept/lifecycle.ts"
+import { sameElement } from "../kept/parents.ts"
+import * as Places from "../kept/places.ts"
+import * as Removal from "../kept/removal.ts"
 import { readData, type Row } from "../kept/row.ts"
+import { addChild, findParents } from "../kept/telling.ts"
+import { checkDependencies, type DependencyOptions } from "./dependencies.ts"
 
 /**
  * How a job is added.
@@ -48,7 +53,7 @@ import { readData, type Row } from "../kept/row.ts"
  * @since 0.1.0
  * @category models
  */
-export interface AddOptions {
+export interface AddOptions extends DependencyOptions {
   /** When the job is due: at once if absent. Not together with `delay`. */
   readonly scheduledAt?: DateTime.DateTime.Input | undefined
   /** How long after now the job is due. Not together with `scheduledAt`. */
@@ -68,6 +73,9 @@ export interface AddOptions {
  * @category models
  */
 export type Added = "added" | "resubmitted" | "ignored"
+
+/** What an `add` can fail with. */
+export type AddError = InvalidId | InvalidOption | InvalidData | JobTooLarge | JobExists | ParentNotFound
 
 type BadInput = InvalidId | InvalidOption
 
@@ -119,8 +127,7 @@ export const add = (
   id: Tuple.Element,
   data: unknown,
   input?: AddOptions
-): Effect.Effect<Added, BadInput | InvalidData | JobTooLarge | JobExists, Transaction> =>
-  within(model, (place) => addTo(place, id, data, input))
+): Effect.Effect<Added, AddError, Transaction> => within(model, (place) => addTo(place, id, data, input))
 
 /** The same in a transaction that is at hand. */
 export const addTo = Effect.fnUntraced(function*(
@@ -128,21 +135,24 @@ export const addTo = Effect.fnUntraced(function*(
   id: Tuple.Element,
   data: unknown,
   input: AddOptions | undefined
-): Effect.fn.Return<Added, BadInput | InvalidData | JobTooLarge | JobExists> {
+): Effect.fn.Return<Added, AddError> {
   const { model } = place
   const options = yield* optionsOf(model, input)
   yield* checkId(model, id)
   const { ifExists, key, priority } = yield* checkAdd(model, options)
+  const { dies, parents } = yield* checkDependencies(model, options)
   const now = place.state.timeMillis
   const scheduledAt = yield* scheduleOf(model, options, now)
   const bytes = yield* encodeData(model, id, data)
-  const row = yield* Lifecycle.load(place, id)
+  const row = yield* Places.load(place, id)
   if (row === undefined) {
+    const rows = parents.length === 0 ? [] : yield* findParents(place, id, parents)
     const trace = traceOf(yield* Effect.context<never>())
-    const order = scheduledAt === undefined ? yield* Lifecycle.orderNow(place) : undefined
+    const order = scheduledAt === undefined ? yield* Places.orderNow(place) : undefined
     const at = { scheduledAt: scheduledAt ?? now, addedAt: now, order }
     const added = Lifecycle.newRow({ data: bytes, priority, key, trace, ...at })
-    Lifecycle.change(place, id, undefined, added)
+    if (parents.length === 0) Places.change(place, id, undefined, added)
+    else yield* addChild(place, id, added, { parents, rows, dies })
     return "added"
   }
   if (ifExists === "ignore") return "ignored"
@@ -153,7 +163,7 @@ export const addTo = Effect.fnUntraced(function*(
 
 const found = (place: Place, id: Tuple.Element): Effect.Effect<Row, InvalidId | JobNotFound> =>
   Effect.flatMap(
-    Effect.andThen(checkId(place.model, id), Lifecycle.load(place, id)),
+    Effect.andThen(checkId(place.model, id), Places.load(place, id)),
     (row) => row === undefined ? Effect.fail(new JobNotFound({ type: place.model.type, id })) : Effect.succeed(row)
   )
 
@@ -166,11 +176,11 @@ const removeFrom = Effect.fnUntraced(function*(
   id: Tuple.Element
 ): Effect.fn.Return<void, BadInput | JobNotFound> {
   yield* checkId(place.model, id)
-  const row = yield* Lifecycle.tryLoad(place, id)
+  const row = yield* Places.tryLoad(place, id)
   if (row === undefined) return yield* new JobNotFound({ type: place.model.type, id })
-  if (row !== "unreadable") return yield* Lifecycle.removeJob(place, id, row)
+  if (row !== "unreadable") return yield* Removal.removeJob(place, id, row)
   const bytes = yield* place.state.get(place.keys.job(id))
-  const isGone = yield* Lifecycle.removeDamaged(place, id, bytes!)
+  const isGone = yield* Removal.removeDamaged(place, id, bytes!)
   if (!isGone) return yield* Effect.die(unreadable(place.model.type, id))
 })
 
@@ -267,10 +277,8 @@ const held = <A, E>(
     if (lock === undefined || !sameElement(job.type, model.type)) {
       return invalid(model, "job", "must be a job of this type that accept gave, or a handler got")
     }
-    return Effect.flatMap(Lifecycle.loadHeld(place, job.id, lock), (row) => use({ place, job, row, lock }))
+    return Effect.flatMap(Places.loadHeld(place, job.id, lock), (row) => use({ place, job, row, lock }))
   })
-
-const sameElement = (a: Tuple.Element, b: Tuple.Element): boolean => a === b || elementText(a) === elementText(b)
 
 /** The same for an operation that ends the run. */
 const ending = <A, E>(

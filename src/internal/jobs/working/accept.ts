@@ -7,9 +7,9 @@
  *    one of them runs again: never do two hold a job.
  * 2. Of the due jobs the highest priority is taken first, and of these the one that was due first. Fibers of one
  *    process leave each other's candidates alone. Where processes meet, they choose among the next `spread` ones.
- * 3. A job whose key has no free place is parked, so that no later look meets it again (see kept/lifecycle.ts, 4).
+ * 3. A job whose key has no free place is parked, so that no later look meets it again (see kept/places.ts, 3).
  * 4. A job whose data cannot be read is put off, and dead in the end, and nobody waits for it. One whose row cannot be read is passed over: it
- *    may be a newer version's. An entry of the queue that is no job's is cleared (kept/lifecycle.ts, 5).
+ *    may be a newer version's. An entry of the queue that is no job's is cleared (kept/places.ts, 4).
  * 5. Who finds nothing waits for the bell, seen in the same transaction as the queue, or for the earliest time at which
  *    a job will be due by the clock, however that is set meanwhile: not for a poll.
  * 6. A job that is suspected of killing its process is taken alone (solitude.ts), or left and told of.
@@ -36,8 +36,9 @@ import { clockShows, passedMillis } from "../background/time.ts"
 import type { InvalidOption } from "../definition/errors.ts"
 import { decodeData, type Model, optionsOf, patienceOf, type Place } from "../definition/model.ts"
 import { type Job, makeJob } from "../kept/job.ts"
-import { change, clearOrphan, isEntryOf, prefetch, putOff, start, tryLoad } from "../kept/lifecycle.ts"
+import { putOff, start } from "../kept/lifecycle.ts"
 import { countOnCommit } from "../kept/metrics.ts"
+import { change, clearOrphan, isEntryOf, prefetch, tryLoad } from "../kept/places.ts"
 import * as Rates from "../kept/rates.ts"
 import { readData, type Row } from "../kept/row.ts"
 import * as Settings from "../kept/settings.ts"

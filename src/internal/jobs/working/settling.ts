@@ -6,7 +6,8 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import { textOfCause, textOfThrown } from "../../data/thrown.ts"
 import { encodeData, type Model, type Place, retryDelay } from "../definition/model.ts"
-import { complete, failRun, handBack, loadHeld, prefetch } from "../kept/lifecycle.ts"
+import { complete, failRun, handBack } from "../kept/lifecycle.ts"
+import { loadHeld, prefetch } from "../kept/places.ts"
 import { type Held, idBytes } from "./leases.ts"
 
 export type Outcome =

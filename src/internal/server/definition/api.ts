@@ -1,14 +1,13 @@
 /**
- * What users see of a server: the types of its definition, its handle and its clients. `DgenServer` exports them.
+ * What a program does with a server, as types: its service class, its handles and clients, and what each of them can fail
+ * with. `DgenServer` exports them.
  */
 import type * as Context from "effect/Context"
-import type * as Cron from "effect/Cron"
 import type * as DateTime from "effect/DateTime"
 import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import type * as Option from "effect/Option"
-import type * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import type { BackendError } from "../../../BackendError.ts"
 import type { DurableQueue } from "../../../DurableQueue.ts"
@@ -16,10 +15,12 @@ import type { StateError } from "../../../StateCodec.ts"
 import type { Tenant } from "../../../Tenant.ts"
 import type { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
-import type * as D from "./definition.ts"
 import type * as Errors from "./errors.ts"
 import type * as Model from "./model.ts"
+import type { ActionsOf, DeadLettersOf, Hosted, LockedOf, Needs } from "./needs.ts"
+import type { HostOptions, Options, TimerOptions, Which, WhichArgs, WhichHosted } from "./options.ts"
 import type { ActionRequest } from "./outcome.ts"
+import type * as D from "./protocol.ts"
 
 /**
  * What a cast can fail with. Nothing was written then.
@@ -27,7 +28,10 @@ import type { ActionRequest } from "./outcome.ts"
  * @since 0.1.0
  * @category errors
  */
-export type CastError = Errors.InvalidPayload | Errors.UnknownMessage | Errors.PayloadTooLarge | BackendError
+export type CastError = RefusedError | Errors.QueueFull | BackendError
+
+/** What a message can be refused with, whichever way it takes. */
+type RefusedError = Errors.InvalidPayload | Errors.UnknownMessage | Errors.PayloadTooLarge
 
 /**
  * What a cast as part of a transaction can fail with. It has written nothing then.
@@ -35,7 +39,7 @@ export type CastError = Errors.InvalidPayload | Errors.UnknownMessage | Errors.P
  * @since 0.1.0
  * @category errors
  */
-export type CastTxError = Errors.InvalidPayload | Errors.UnknownMessage | Errors.PayloadTooLarge | Errors.InvalidTuid
+export type CastTxError = RefusedError | Errors.QueueFull | Errors.InvalidTuid
 
 /**
  * What setting a timer can fail with. It has written nothing then.
@@ -44,32 +48,6 @@ export type CastTxError = Errors.InvalidPayload | Errors.UnknownMessage | Errors
  * @category errors
  */
 export type CastLaterError = CastTxError | Errors.InvalidOption | Errors.TooManyTimers
-
-/**
- * When a timer is due: after a time, at a time, again and again after a period (of a second or more, counted from
- * `first`, which is one period from now if it is absent), or when a cron expression says so (in UTC, if no zone is given).
- * Of ticks that passed while nobody ran the server the latest is made up for; with `missed: "skip"` none is that is more
- * than a minute late. An `id` has 1 to 256 bytes; without one, the timer gets one that no other has.
- *
- * @since 0.2.0
- * @category models
- */
-export type TimerOptions =
-  & { readonly id?: string | undefined }
-  & (
-    | { readonly after: Duration.Input }
-    | { readonly at: DateTime.DateTime.Input }
-    | {
-      readonly every: Duration.Input
-      readonly first?: DateTime.DateTime.Input | undefined
-      readonly missed?: "latest" | "skip" | undefined
-    }
-    | {
-      readonly cron: string | Cron.Cron
-      readonly timeZone?: string | undefined
-      readonly missed?: "latest" | "skip" | undefined
-    }
-  )
 
 /**
  * A timer that is set: the message that it sends, when it is due next, and its period if it comes again.
@@ -91,7 +69,8 @@ export interface TimerInfo {
  * @category errors
  */
 export type PriorityError =
-  | CastError
+  | RefusedError
+  | BackendError
   | Errors.HandlerCrashed
   | Errors.Locked
   | Errors.LockFenced
@@ -110,6 +89,7 @@ export type CallError =
   | Errors.DeadLettered
   | Errors.DefinitionMismatch
   | Errors.InvalidOption
+  | Errors.QueueFull
   | Errors.WouldDeadlock
 
 /**
@@ -124,98 +104,6 @@ export type StartError =
   | Errors.InvalidOption
   | StateError
   | BackendError
-
-/**
- * How a server runs in this process.
- *
- * @since 0.1.0
- * @category models
- */
-export interface Options {
-  /** Whether this process takes messages off the queue, or only sends. Default: `true`. */
-  readonly consume?: boolean | undefined
-  /** Whether to put the state of `init` over the one that exists. Default: `false`. */
-  readonly reset?: boolean | undefined
-  /**
-   * How often handling a message may fail before it is taken off the queue, as a dead letter. Default: `Infinity`, it is
-   * tried for ever.
-   */
-  readonly deadLetterThreshold?: number | undefined
-  /** The most messages that one transaction takes, 1 to 1,000; calls run inline only at 1. Default: 1. */
-  readonly consumeK?: number | undefined
-  /**
-   * How long a lock may be held before other consumers break it, and queue its message again. Default: `Infinity`, never: a holder that died with the
-   * lock then blocks the queue until an operator breaks it.
-   */
-  readonly lockTimeout?: Duration.Input | undefined
-  /**
-   * How long a message that this version of the program cannot read (an unknown tag, a payload of another schema) is left
-   * in its place for another version, from its first meeting on; only then does it fail like one whose handler crashes.
-   * The messages behind it wait. Default: 10 minutes.
-   */
-  readonly unreadableGrace?: Duration.Input | undefined
-  /** Whether to keep the state in memory while no other process changes it. Default: `true`. */
-  readonly cache?: boolean | undefined
-  /** When the consumer comes back after a crash; it starts over after a commit. Default: exponential, 30 s at most. */
-  readonly restart?: Schedule.Schedule<unknown, unknown> | undefined
-  /**
-   * How long actions and locked handlers that run may go on when the server's scope closes, or the handle is stopped, all
-   * together. Then they are interrupted, and messages under the lock are queued again. Default: 10 seconds.
-   */
-  readonly grace?: Duration.Input | undefined
-  /**
-   * How long one action, or the handler of one dead letter, may take; then it is interrupted, and counts as crashed.
-   * Default: `Infinity`; one that has run for 30 seconds is warned about.
-   */
-  readonly actionTimeout?: Duration.Input | undefined
-}
-
-/**
- * How a process hosts the servers of a definition.
- *
- * @since 0.2.0
- * @category models
- */
-export interface HostOptions extends Omit<Options, "consume" | "reset"> {
-  /** How many servers work at a time in this process. Default: 64. */
-  readonly concurrency?: number | undefined
-  /** How many locked handlers run at a time; beyond it, messages that may lock wait. Default: 1,000. */
-  readonly maxLocked?: number | undefined
-  /** How long a server that has nothing to do keeps its state in memory. Default: 5 minutes. */
-  readonly idleTimeToLive?: Duration.Input | undefined
-  /** How many such servers may. Default: 10,000. */
-  readonly maxResident?: number | undefined
-}
-
-/**
- * Which of the servers of a hosted definition.
- *
- * @since 0.2.0
- * @category models
- */
-export interface WhichHosted {
-  readonly tuid: Tuple.Tuple
-}
-
-/**
- * The host of a definition in this process, as a service.
- *
- * @since 0.2.0
- * @category models
- */
-export interface Hosted<in out Name extends string> {
-  readonly "the host of the servers of": Name
-}
-
-/**
- * Which of many servers of one definition.
- *
- * @since 0.1.0
- * @category models
- */
-export interface Which {
-  readonly tuid?: Tuple.Tuple | undefined
-}
 
 /**
  * What any process can do with a server.
@@ -242,6 +130,39 @@ export interface Client<M, State> {
   /**
    * Sets a timer: the message is cast at its time, whoever runs the server then. An id that has a timer already gets this
    * one in its place, and what the earlier one has sent and nobody has handled counts no more. Succeeds with the id.
+   *
+   * **Example** (A reminder that is put off, and one that is cancelled)
+   *
+   * ```ts import.meta.vitest
+   * import { Effect, Layer, Schema } from "effect"
+   * import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
+   *
+   * class Diary extends DgenServer.Service<Diary>()("Diary", {
+   *   state: Schema.Array(Schema.String),
+   *   messages: { Note: DgenServer.cast({ payload: { text: Schema.String } }) }
+   * }) {}
+   *
+   * const DiaryLive = Diary.layer(Diary.behaviour({
+   *   init: Effect.succeed([]),
+   *   handlers: { Note: ({ text }, notes) => DgenServer.noReply([...notes, text]) }
+   * }))
+   *
+   * const program = Effect.gen(function*() {
+   *   const diary = yield* Diary
+   *   yield* diary.castLater("Note", { text: "water the plants" }, { every: "1 day", id: "plants" })
+   *   yield* diary.castLater("Note", { text: "call Ada" }, { after: "1 hour", id: "ada" })
+   *   const set = (yield* diary.timers).map(({ id }) => id)
+   *   // the same id: this one takes the place of the one before
+   *   yield* diary.castLater("Note", { text: "call Ada now" }, { after: "10 millis", id: "ada" })
+   *   const prevented = yield* diary.cancelTimer("plants")
+   *   const notes = yield* Effect.repeat(diary.state, { until: (notes) => notes?.length === 1 })
+   *   return [set, prevented, notes, yield* diary.timers]
+   * })
+   *
+   * const TestStore = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+   * await Effect.runPromise(program.pipe(Effect.provide(DiaryLive.pipe(Layer.provide(TestStore)))))
+   * // => [["ada", "plants"], true, ["call Ada now"], []]
+   * ```
    */
   readonly castLater: <T extends D.CastTag<M>>(
     tag: T,
@@ -355,55 +276,6 @@ export interface LockInfo {
 }
 
 /**
- * The action handlers of a server, as a service. `Hint` is for the compiler's error where the layer is missing.
- *
- * @since 0.1.0
- * @category models
- */
-export interface ActionsOf<
-  in out Name extends string,
-  out Hint extends string = `provide the actionsLayer of ${Name}`
-> {
-  readonly actionsOf: Name
-  readonly hint: Hint
-}
-
-/**
- * The locked handlers of a server, as a service. `Hint` is for the compiler's error where the layer is missing.
- *
- * @since 0.1.0
- * @category models
- */
-export interface LockedOf<in out Name extends string, out Hint extends string = `provide the lockedLayer of ${Name}`> {
-  readonly lockedOf: Name
-  readonly hint: Hint
-}
-
-/**
- * The dead-letter handler of a server, as a service. No server requires it.
- *
- * @since 0.1.0
- * @category models
- */
-export interface DeadLettersOf<in out Name extends string> {
-  readonly "the handler of the server's dead letters": Name
-}
-
-/**
- * What running a server needs besides its tenant: its action handlers, and its locked handlers, if it has any.
- *
- * @since 0.1.0
- * @category models
- */
-export type Needs<M, A, Name extends string> = [keyof A] extends [never]
-  ? [D.LockingTag<M>] extends [never] ? never : LockedOf<Name>
-  : [D.LockingTag<M>] extends [never] ? ActionsOf<Name>
-  : ActionsOf<Name> | LockedOf<Name>
-
-/** Which server: of a hosted definition it has to be said. */
-export type WhichArgs<IsHosted extends boolean> = IsHosted extends true ? [which: WhichHosted] : [which?: Which]
-
-/**
  * A server's definition: a service, and what starts it.
  *
  * @since 0.1.0
@@ -453,20 +325,126 @@ export interface ServiceClass<Self, Name extends string, State, M, A, IsHosted e
     : (which?: Which) => Effect.Effect<Client<M, State>, Errors.InvalidTuid, Tenant>
   /**
    * Hosts the servers of this definition: whichever has something to do is run, in whatever process hosts it. Requires the
-   * definition's `hosted: true`, an `init` that cannot fail, and a finite `lockTimeout` where messages lock.
+   * definition's `hosted: true`, an `init` that cannot fail, and a finite `lockTimeout` where messages lock. Fails with
+   * `InvalidOption` where an option cannot be used, or where this tenant's layer has a host of the definition already.
+   *
+   * **Example** (Sensors that nobody starts)
+   *
+   * ```ts import.meta.vitest
+   * import { Effect, Layer, Schema } from "effect"
+   * import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
+   *
+   * class Sensor extends DgenServer.Service<Sensor>()("Sensor", {
+   *   hosted: true,
+   *   state: Schema.Struct({ name: Schema.String, highest: Schema.Number }),
+   *   messages: {
+   *     Measured: DgenServer.cast({ payload: { value: Schema.Number } }),
+   *     Highest: DgenServer.call({ success: Schema.Number })
+   *   }
+   * }) {}
+   *
+   * const SensorHost = Sensor.hostLayer(Sensor.behaviour({
+   *   init: ({ tuid }) => Effect.succeed({ name: tuid.join("/"), highest: -Infinity }),
+   *   handlers: {
+   *     Measured: ({ value }, state) => DgenServer.noReply({ ...state, highest: Math.max(value, state.highest) }),
+   *     Highest: (_, state) => DgenServer.reply(state.highest, state)
+   *   }
+   * }))
+   *
+   * const program = Effect.gen(function*() {
+   *   // any process can do this, with a tenant's layer and no host
+   *   const cellar = yield* Sensor.client({ tuid: ["sensor", "cellar"] })
+   *   const roof = yield* Sensor.client({ tuid: ["sensor", "roof"] })
+   *   yield* cellar.cast("Measured", { value: 12 })
+   *   yield* roof.castAll([["Measured", { value: 31 }], ["Measured", { value: 19 }]])
+   *   return [yield* cellar.call("Highest"), yield* roof.call("Highest")]
+   * })
+   *
+   * const TestStore = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+   * await Effect.runPromise(program.pipe(Effect.provide(SensorHost.pipe(Layer.provideMerge(TestStore)))))
+   * // => [12, 31]
+   * ```
    */
   readonly hostLayer: IsHosted extends true ? (
       behaviour: Behaviour<Self, never>,
       options?: HostOptions
     ) => Layer.Layer<Hosted<Name>, StartError, Tenant | Needs<M, A, Name>>
     : `define ${Name} with hosted: true`
-  /** A server in this process's host, for messages that go past its queue. */
+  /**
+   * A server in this process's host, for messages that go past its queue: a client with `info`, `priorityCall` and
+   * `priorityCast`. Fails with `InvalidTuid`.
+   *
+   * **Example** (A look that does not wait in the queue)
+   *
+   * ```ts import.meta.vitest
+   * import { Effect, Layer, Schema } from "effect"
+   * import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
+   *
+   * class Room extends DgenServer.Service<Room>()("Room", {
+   *   hosted: true,
+   *   state: Schema.Array(Schema.String),
+   *   messages: {
+   *     Enter: DgenServer.cast({ payload: { who: Schema.String } }),
+   *     Who: DgenServer.call({ success: Schema.Array(Schema.String) })
+   *   }
+   * }) {}
+   *
+   * const RoomHost = Room.hostLayer(Room.behaviour({
+   *   init: Effect.succeed([]),
+   *   handlers: {
+   *     Enter: ({ who }, state) => DgenServer.noReply([...state, who]),
+   *     Who: (_, state) => DgenServer.reply(state, state)
+   *   }
+   * }))
+   *
+   * const program = Effect.gen(function*() {
+   *   const room = yield* Room.hosted({ tuid: ["room", 1] })
+   *   yield* room.priorityCast("Enter", { who: "ada" })
+   *   return yield* room.priorityCall("Who")
+   * })
+   *
+   * const TestStore = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+   * await Effect.runPromise(program.pipe(Effect.provide(RoomHost.pipe(Layer.provide(TestStore)))))
+   * // => ["ada"]
+   * ```
+   */
   readonly hosted: IsHosted extends true
     ? (which: WhichHosted) => Effect.Effect<HostedClient<M, State>, Errors.InvalidTuid, Hosted<Name>>
     : `define ${Name} with hosted: true`
   /**
    * The tuids of the servers of this definition that have a state, in their order: those that begin with `prefix` (itself
    * included), after the one that `after` says; at most `limit` of them, 100 if it does not say, 1,000 at the most.
+   *
+   * **Example** (All servers, page by page)
+   *
+   * ```ts import.meta.vitest
+   * import { Effect, Layer, Schema } from "effect"
+   * import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
+   *
+   * class Cart extends DgenServer.Service<Cart>()("Cart", {
+   *   hosted: true,
+   *   state: Schema.Int,
+   *   messages: { Add: DgenServer.call() }
+   * }) {}
+   *
+   * const CartHost = Cart.hostLayer(Cart.behaviour({
+   *   init: Effect.succeed(0),
+   *   handlers: { Add: (_, count) => DgenServer.reply(undefined, count + 1) }
+   * }))
+   *
+   * const program = Effect.gen(function*() {
+   *   for (const tuid of [["cart", 1], ["cart", 2], ["cart", 3], ["trial", 1]]) {
+   *     yield* (yield* Cart.client({ tuid })).call("Add")
+   *   }
+   *   const first = yield* Tenant.transact(Cart.list({ prefix: ["cart"], limit: 2 }))
+   *   const second = yield* Tenant.transact(Cart.list({ prefix: ["cart"], limit: 2, after: first.at(-1) }))
+   *   return [first, second]
+   * })
+   *
+   * const TestStore = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+   * await Effect.runPromise(program.pipe(Effect.provide(CartHost.pipe(Layer.provideMerge(TestStore)))))
+   * // => [[["cart", 1], ["cart", 2]], [["cart", 3]]]
+   * ```
    */
   readonly list: (
     options?: {
@@ -480,7 +458,45 @@ export interface ServiceClass<Self, Name extends string, State, M, A, IsHosted e
     tag: T,
     ...args: D.LaterArgs<D.PayloadOf<M[T]>, TimerOptions & (IsHosted extends true ? WhichHosted : Which)>
   ) => Effect.Effect<string, CastLaterError, Transaction>
-  /** Sets a timer of the server whose handler runs: a defect elsewhere. */
+  /**
+   * Sets a timer of the server whose handler runs: a defect elsewhere. Succeeds with its id.
+   *
+   * **Example** (A session that ends when nothing came for a while)
+   *
+   * ```ts import.meta.vitest
+   * import { Effect, Layer, Schema } from "effect"
+   * import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
+   *
+   * class Session extends DgenServer.Service<Session>()("Session", {
+   *   hosted: true,
+   *   state: Schema.Struct({ seen: Schema.Int }),
+   *   messages: { Seen: DgenServer.call({ success: Schema.Int }), End: DgenServer.cast() }
+   * }) {}
+   *
+   * const SessionHost = Session.hostLayer(Session.behaviour({
+   *   init: Effect.succeed({ seen: 0 }),
+   *   handlers: {
+   *     Seen: Effect.fnUntraced(function*(_, { seen }) {
+   *       // one id, one timer: each look puts the end off
+   *       yield* Effect.orDie(Session.castLaterSelfTx("End", { after: "20 millis", id: "end" }))
+   *       return DgenServer.reply(seen + 1, { seen: seen + 1 })
+   *     }),
+   *     End: () => DgenServer.noReply(DgenServer.gone)
+   *   }
+   * }))
+   *
+   * const program = Effect.gen(function*() {
+   *   const session = yield* Session.client({ tuid: ["session", "ada"] })
+   *   const seen = yield* session.call("Seen")
+   *   // nobody comes any more
+   *   return [seen, yield* Effect.repeat(session.state, { until: (state) => state === undefined })]
+   * })
+   *
+   * const TestStore = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+   * await Effect.runPromise(program.pipe(Effect.provide(SessionHost.pipe(Layer.provideMerge(TestStore)))))
+   * // => [1, undefined]
+   * ```
+   */
   readonly castLaterSelfTx: <T extends D.CastTag<M>>(
     tag: T,
     ...args: D.LaterArgs<D.PayloadOf<M[T]>, TimerOptions>
@@ -492,11 +508,14 @@ export interface ServiceClass<Self, Name extends string, State, M, A, IsHosted e
   ) => Effect.Effect<boolean, Errors.InvalidOption | Errors.InvalidTuid, Transaction>
   /** Cancels a timer of the server whose handler runs: a defect elsewhere. */
   readonly cancelTimerSelfTx: (id: string) => Effect.Effect<boolean, Errors.InvalidOption, Transaction>
-  /** A cast to the server whose handler runs, as part of its transaction: a defect elsewhere. */
+  /**
+   * A cast to the server whose handler runs, as part of its transaction: a defect elsewhere. A full queue does not refuse
+   * it.
+   */
   readonly castSelfTx: <T extends D.CastTag<M>>(
     tag: T,
     ...args: D.PayloadArgs<D.PayloadOf<M[T]>>
-  ) => Effect.Effect<void, CastTxError, Transaction>
+  ) => Effect.Effect<void, Exclude<CastTxError, Errors.QueueFull>, Transaction>
   /** A cast as part of a transaction. */
   readonly castTx: <T extends D.CastTag<M>>(
     tag: T,

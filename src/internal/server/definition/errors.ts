@@ -368,3 +368,22 @@ export class TooManyTimers
     return `${this.server} ${this.tuid}: it has ${this.limit} timers already, as many as it may: cancel some, or raise maxTimers`
   }
 }
+
+/**
+ * As many messages wait for a server as its definition's `maxQueueLength` allows, or fewer, and these do not fit beside
+ * them. Nothing was written: send again later. A handler that does not catch it runs again after a pause.
+ *
+ * @since 0.2.0
+ * @category errors
+ */
+export class QueueFull extends Schema.TaggedError<QueueFull>("effect-dgen/DgenServer/QueueFull")("QueueFull", {
+  server: Schema.String,
+  tuid: Schema.String,
+  length: Schema.Number,
+  limit: Schema.Number
+}) {
+  override get message(): string {
+    return `${this.server} ${this.tuid}: ${this.length} messages wait, and at most ${this.limit} may: send again later, or raise ` +
+      "maxQueueLength"
+  }
+}

@@ -1,6 +1,6 @@
 /**
- * What the runtime of servers knows of a definition: names, kinds and codecs, with all types erased. `DgenServer`
- * builds these values from what a user wrote and checked; everything in this folder works on them alone.
+ * What the runtime of servers knows of a definition: names, kinds and codecs, with all types erased. `making.ts`
+ * makes these values from what a user wrote; everything above works on them alone.
  */
 import type * as DateTime from "effect/DateTime"
 import type * as Effect from "effect/Effect"
@@ -41,7 +41,12 @@ export interface Definition {
   readonly hosted: boolean
   /** How many timers one of its servers can have. */
   readonly maxTimers: number
+  /** How many messages may wait before others are refused; `Infinity` where nobody looks. */
+  readonly maxQueueLength: number
+  /** The newest schema of the state. */
   readonly state: AnyCodec
+  /** Those before it, oldest first, and the steps from each to the next. */
+  readonly earlier: ReadonlyArray<{ readonly schema: AnyCodec; readonly step: (state: any) => unknown }>
   readonly messages: ReadonlyMap<string, Message>
   readonly actions: ReadonlyMap<string, Action>
 }

@@ -6,6 +6,7 @@
  * 2. A defect, a failure that nobody declared, and whatever cannot be run at all, is a crash of that message: the
  *    transaction writes nothing.
  * 3. Answers and actions leave only with the commit.
+ * 4. A handler that does not catch the `QueueFull` of a cast waits for room: that is a crash which nobody is charged for.
  */
 import * as Cause from "effect/Cause"
 import * as DateTime from "effect/DateTime"
@@ -20,9 +21,10 @@ import { checkerOf, codecOf } from "../../data/codec.ts"
 import { reading, show } from "../../data/show.ts"
 import { messageOfThrown } from "../../data/thrown.ts"
 import type { Trace } from "../../data/trace.ts"
+import { traced } from "../../observing/tracing.ts"
 import type { Caller, Envelope } from "../../queue/envelope.ts"
 import { INSTANCE_BYTES } from "../../tenant/limits.ts"
-import { traced } from "../../transactions/tracing.ts"
+import type { QueueFull } from "../definition/errors.ts"
 import type {
   ActionRequest,
   Answer,
@@ -37,6 +39,7 @@ import { isGone } from "../definition/outcome.ts"
 import { identityOf } from "../kept/layout.ts"
 import * as Answers from "../sending/answerCodec.ts"
 import { guarded } from "./frozen.ts"
+import { fullIn, pauses } from "./full.ts"
 import { record } from "./metrics.ts"
 import type { HeldLogs, PureRunner } from "./purity.ts"
 import type { Server } from "./server.ts"
@@ -50,11 +53,14 @@ export class Crash {
   readonly logs: HeldLogs
   /** The message's place in its batch, when it is known which one it was. */
   readonly index: number | undefined
+  /** The full queue that its handler waits for (4). */
+  readonly full: QueueFull | undefined
   constructor(tags: ReadonlyArray<string>, cause: Cause.Cause<unknown>, logs: HeldLogs, index: number | undefined) {
     this.tags = tags
     this.cause = cause
     this.logs = logs
     this.index = index
+    this.full = fullIn(cause)
   }
 
   /** What crashed, for people to read. */
@@ -207,6 +213,7 @@ export const settle = (
   const { message } = input
   const pure = guarded(server, `the handler of "${message.tag}"`, state, callback)
   const takeBack = runner.mark()
+  const cutLogs = logs.mark()
   let span: Tracer.AnySpan | undefined
   const run = observed(server, input, runner.run(message.tag, pure), (own) => {
     span = own
@@ -214,8 +221,14 @@ export const settle = (
   return Effect.matchCauseEffect(run, {
     onFailure: (cause) => {
       const failure = cause.reasons.find((reason) => reason._tag === "Fail")
-      if (failure === undefined || message.kind !== "call") {
-        return Effect.fail(new Crash([message.tag], cause, logs, runner.hasSpentTime ? index : undefined))
+      if (failure === undefined || message.kind !== "call" || pauses(message, cause)) {
+        const crash = new Crash([message.tag], cause, logs, runner.hasSpentTime ? index : undefined)
+        if (crash.full !== undefined && index !== undefined && index > 0) {
+          // the messages before it are committed without it
+          takeBack()
+          cutLogs()
+        }
+        return Effect.fail(crash)
       }
       takeBack()
       return Effect.succeed({ ...nothing(state), answer: Exit.fail(failure.error) })

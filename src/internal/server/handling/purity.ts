@@ -25,11 +25,11 @@ import * as Scheduler from "effect/Scheduler"
 import * as Tracer from "effect/Tracer"
 import { TRANSACTION_LIMIT_MILLIS } from "../../../Backend.ts"
 import { Transaction } from "../../../Transaction.ts"
+import { writeLine } from "../../observing/logging.ts"
+import { guardedTracer } from "../../observing/tracing.ts"
 import { Callback } from "../../transactions/callback.ts"
-import { writeLine } from "../../transactions/logging.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { StrictMode } from "../../transactions/strictMode.ts"
-import { guardedTracer } from "../../transactions/tracing.ts"
 import { CallbackTooLong, ImpureCallback } from "../definition/errors.ts"
 import { type Addressed, identityOf } from "../kept/layout.ts"
 
@@ -44,6 +44,14 @@ export class HeldLogs {
   constructor(loggers: ReadonlySet<Logger.Logger<unknown, unknown>>) {
     this.#loggers = loggers
     this.logger = Logger.make((line) => void this.#lines.push(line))
+  }
+
+  /** Remembers this moment: the function that it returns forgets the lines since then. */
+  mark(): () => void {
+    const { length } = this.#lines
+    return () => {
+      this.#lines.length = length
+    }
   }
 
   /** Writes the lines, once. */

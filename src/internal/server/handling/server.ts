@@ -1,7 +1,8 @@
 /**
  * One server as this process runs it: what its parts share.
  *
- * Owner: `runtime.start` makes it and its scope ends it. The consumer fiber, inline calls and priority messages use it.
+ * Owner: a start (`running/start.ts`) or a host makes it, and its scope ends it. The consumer fiber, inline calls and
+ * priority messages use it.
  *
  * 1. `cache` is the state as a read of the store would give it, under the version that the store had with it. It is
  *    used only where the store still has that version. Versions are unique to the try that wrote them, so an entry
@@ -23,13 +24,13 @@ import type { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
 import * as Keys from "../../data/keys.ts"
 import { messageOfThrown } from "../../data/thrown.ts"
-import { logError } from "../../transactions/logging.ts"
+import { logError } from "../../observing/logging.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { ServerKilled, ServerStopped } from "../definition/errors.ts"
 import type { Behaviour, Definition, Effects, Options } from "../definition/model.ts"
 import * as Heads from "../kept/head.ts"
 import { identityOf, type ServerKeys } from "../kept/layout.ts"
-import { headOf, readState, writeHead, writeName } from "../kept/state.ts"
+import { headOf, Outdated, readState, writeHead, writeName } from "../kept/state.ts"
 import { atRest } from "./gauges.ts"
 import { metricsOf, type ServerMetrics } from "./metrics.ts"
 import type { PureRunner } from "./purity.ts"
@@ -158,7 +159,7 @@ export interface Loaded {
   readonly head: Heads.Head
   readonly state: unknown
   /** Absent of a server that `init` has just made. */
-  readonly stored: Stored | undefined
+  readonly stored: Stored | Outdated | undefined
 }
 
 /** The state, from the cache where its version still holds (1). */
@@ -177,7 +178,7 @@ export const loadState = (
   if (server.options.cache && cached !== undefined && cached.version === head.version) {
     return Effect.succeed({ head, state: cached.state, stored: cached.stored })
   }
-  return Effect.map(readState(server.codec, server.keys), (stored) => ({ head, state: stored.value, stored }))
+  return Effect.map(readState(server.definition, server.keys, head), (read) => ({ head, ...read }))
 }
 
 /** What a transaction changes of the head besides the version. */
@@ -187,7 +188,7 @@ export type HeadChange = Partial<Pick<Heads.Head, "lock" | "fenced">>
 export interface Saved {
   readonly version: string
   readonly state: unknown
-  readonly stored: Stored | undefined
+  readonly stored: Stored | Outdated | undefined
 }
 
 /**
@@ -201,20 +202,42 @@ export const save = (
   state: unknown,
   change?: HeadChange,
   isNeeded = change !== undefined
-): Effect.Effect<Saved, StateCodec.StateError, Transaction> => {
+): Effect.Effect<Saved, StateCodec.StateError | Unreadable, Transaction> => {
   if (loaded.state === state && (loaded.stored !== undefined || !isNeeded)) {
     if (change !== undefined) writeHead(transaction, server.keys, { ...loaded.head, ...change })
     return Effect.succeed(
       cacheAt(server, transaction, { version: loaded.head.version, state, stored: loaded.stored })
     )
   }
-  return Effect.map(server.codec.write(server.keys.state, loaded.stored, state), (stored) => {
+  const { codec, definition, keys } = server
+  const isOutdated = loaded.stored instanceof Outdated
+  const written: Effect.Effect<Stored, StateCodec.StateError | Unreadable, Transaction> =
+    loaded.stored instanceof Outdated
+      ? Effect.flatMap(
+        codec.replace(keys.state, state),
+        (stored) => stored === undefined ? Effect.fail(tooLarge(loaded.head, definition)) : Effect.succeed(stored)
+      )
+      : codec.write(keys.state, loaded.stored, state)
+  return Effect.map(written, (stored) => {
     const version = Keys.toText(transaction.operationId)
-    if (loaded.stored === undefined) writeName(transaction, server.keys, server.definition.name)
-    writeHead(transaction, server.keys, { ...loaded.head, ...change, version })
+    if (loaded.stored === undefined) writeName(transaction, keys, definition.name)
+    const { format, stateVersion } = isOutdated ? Heads.first(definition) : loaded.head
+    writeHead(transaction, keys, { ...loaded.head, ...change, version, format, stateVersion })
     return cacheAt(server, transaction, { version, state: stored.value, stored })
   })
 }
+
+/** The first write of a state in its newest shape is more than a transaction takes: that is the fault of no message. */
+const tooLarge = ({ stateVersion }: Heads.Head, definition: Definition): Unreadable =>
+  new Unreadable(
+    new StateCodec.StateError({
+      operation: "encode",
+      field: "",
+      problem:
+        `it has version ${stateVersion}, and what changes with version ${Heads.newest(definition)} does not fit one ` +
+        "transaction: make a version between them that changes less"
+    })
+  )
 
 /** The state that `init` gives a server that has none: of a hosted one, whose first message makes it. */
 export const newborn = (

@@ -4,12 +4,14 @@
  * Owner: one a host; its fiber lives in the host's scope and ends with it. It survives failures of the store: it tries again
  * after a pause.
  *
- * 1. All bells are read, and watched, in one transaction that writes nothing (rule R8). One that shows another number than
- *    this process's own rings explain leads to a look at its entries, a page at a time.
+ * 1. All bells are read, and watched, in one transaction that writes nothing (rule R8). One that shows more than this
+ *    process's own rings explain leads to a look at its entries, a page at a time. Own rings that may or may not be among
+ *    what a bell shows explain it for `UNSURE_MILLIS` at the most.
  * 2. A look goes on where the last one stopped when the host had no room, and goes round: no entry stands before others
  *    for ever (rule H5).
  * 3. Nothing polls: the timer behind the watches is for one that was lost, and differs from host to host.
  */
+import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -20,7 +22,8 @@ import { Transaction } from "../../../Transaction.ts"
 import * as Tuple from "../../../Tuple.ts"
 import * as Counters from "../../data/counters.ts"
 import * as Keys from "../../data/keys.ts"
-import { logWarning } from "../../transactions/logging.ts"
+import { logWarning } from "../../observing/logging.ts"
+import type { Ring } from "../../tenant/hosts.ts"
 import { transact } from "../../transactions/loop.ts"
 import { type Armed, watchKey } from "../../transactions/watching.ts"
 import { BELLS, type IndexKeys, tuidOfKey } from "../kept/indexes.ts"
@@ -33,6 +36,9 @@ const WATCH_LIMIT_MILLIS = 30_000
 
 /** Between two looks at the bells: those who ring meanwhile share one. */
 const PAUSE_MILLIS = 5
+
+/** So long a bell that rings by commits of this process, which have not all ended, is taken to ring by them alone. */
+const UNSURE_MILLIS = 50
 
 /** After a failure of the store. */
 const AWAY_MILLIS = 500
@@ -50,11 +56,30 @@ export interface Listening {
   readonly due: (keys: ReadonlyArray<Uint8Array>) => Effect.Effect<void, never, Transaction>
 }
 
+/** What is known of the rings of one bell. */
+interface Count {
+  /** This process's own that were accepted, and those of tries that have not ended. */
+  own: number
+  open: number
+  /** Not more than there were of others at the last look; `undefined` before it. */
+  others: bigint | undefined
+  /** Since when the bell has shown what may be an own ring or not. */
+  unsureMillis: number | undefined
+}
+
+/** What a transaction saw of the bells. */
+interface Shown {
+  readonly values: ReadonlyArray<bigint>
+  /** How many own rings were accepted before it began to read. */
+  readonly own: ReadonlyArray<number>
+}
+
 export class Bells {
   readonly #host: Listening
-  /** What each bell showed, and how often this process rang it since. */
-  readonly #seen: Array<bigint> = Array.from({ length: BELLS }, () => -1n)
-  readonly #own: Array<number> = Array.from({ length: BELLS }, () => 0)
+  readonly #counts: Array<Count> = Array.from(
+    { length: BELLS },
+    () => ({ own: 0, open: 0, others: undefined, unsureMillis: undefined })
+  )
   /** The bells with entries that nobody has looked at, and where the look stopped. */
   readonly #unseen = new Map<number, Uint8Array | undefined>()
   #called: Deferred.Deferred<void> = Deferred.makeUnsafe()
@@ -63,9 +88,22 @@ export class Bells {
     this.#host = host
   }
 
-  /** A commit of this process rang, and the host was told directly. */
-  rang(bell: number): void {
-    this.#own[bell]!++
+  /** A try of this process is about to ring. */
+  ringing(bell: number): Ring {
+    const count = this.#counts[bell]!
+    count.open++
+    let isOver = false
+    return {
+      rang: () => {
+        count.own++
+        // its commit was unknown, and it has been taken for another's
+        if (isOver && count.others !== undefined) count.others--
+      },
+      ended: () => {
+        isOver = true
+        count.open--
+      }
+    }
   }
 
   /** Looks at all entries again: the host's share is another. */
@@ -139,21 +177,55 @@ export class Bells {
 
   /** Reads and watches all bells, and waits for one to ring, for a wake-up, or for the host (1, 3). */
   get #wait(): Effect.Effect<void, BackendError> {
-    return Effect.flatMap(transact(this.#host.tenant, this.#arm), ({ armed, dueMillis, rang }) => {
-      const ended = Effect.sync(() => {
-        for (const watch of armed) watch.cancel()
-      })
-      if (rang || dueMillis === 0) return Effect.andThen(ended, dueMillis === 0 ? this.#wakeDue : Effect.void)
-      return Effect.flatMap(Random.nextBetween(WATCH_LIMIT_MILLIS, 1.5 * WATCH_LIMIT_MILLIS), (limitMillis) => {
-        const ring = Effect.raceAllFirst([
-          Deferred.await(this.#called),
-          this.#signalled,
-          Effect.sleep(Math.min(limitMillis, dueMillis)),
-          ...armed.map((watch) => Deferred.await(watch.deferred))
-        ])
-        return Effect.andThen(Effect.ensuring(ring, ended), Effect.sleep(PAUSE_MILLIS))
-      })
-    })
+    return Effect.flatMap(
+      transact(this.#host.tenant, this.#arm),
+      ({ armed, dueMillis, shown }) =>
+        Effect.flatMap(Clock.monotonicTimeNanos, (nanos) => {
+          const ended = Effect.sync(() => {
+            for (const watch of armed) watch.cancel()
+          })
+          const { rang, sureMillis } = this.#learn(shown, Number(nanos / 1_000_000n))
+          if (dueMillis === 0) return Effect.andThen(ended, this.#wakeDue)
+          if (rang) return ended
+          return Effect.flatMap(Random.nextBetween(WATCH_LIMIT_MILLIS, 1.5 * WATCH_LIMIT_MILLIS), (limitMillis) => {
+            const ring = Effect.raceAllFirst([
+              Deferred.await(this.#called),
+              this.#signalled,
+              Effect.sleep(Math.min(limitMillis, dueMillis, sureMillis)),
+              ...armed.map((watch) => Deferred.await(watch.deferred))
+            ])
+            return Effect.andThen(Effect.ensuring(ring, ended), Effect.sleep(PAUSE_MILLIS))
+          })
+        })
+    )
+  }
+
+  /** Whether others rang, and when a bell that may have been rung by others has to be looked at. */
+  #learn(shown: Shown, nowMillis: number): { readonly rang: boolean; readonly sureMillis: number } {
+    let rang = false
+    let sureMillis = Infinity
+    for (const [bell, count] of this.#counts.entries()) {
+      const value = shown.values[bell]!
+      const atMost = value - BigInt(shown.own[bell]!)
+      const atLeast = value - BigInt(count.own + count.open)
+      const { others } = count
+      if (others !== undefined && atMost <= others) {
+        count.unsureMillis = undefined
+        continue
+      }
+      const isSure = others === undefined || atLeast > others
+      count.unsureMillis ??= nowMillis
+      const leftMillis = count.unsureMillis + UNSURE_MILLIS - nowMillis
+      if (!isSure && leftMillis > 0) {
+        sureMillis = Math.min(sureMillis, leftMillis)
+        continue
+      }
+      rang = true
+      count.unsureMillis = undefined
+      count.others = others === undefined || atLeast > others ? atLeast : others
+      this.missed(bell)
+    }
+    return { rang, sureMillis }
   }
 
   /** Ends when a commit of this process rings a bell. */
@@ -181,26 +253,17 @@ export class Bells {
       const state = yield* Transaction
       const bells = Tuple.range([], indexes.bells)
       const wakes = Tuple.range([], indexes.wakes)
+      const own = this.#counts.map((count) => count.own)
       const [rows, first] = yield* Effect.all([
         state.getRange(bells.begin, bells.end, { limit: BELLS, snapshot: true }),
         state.getRange(wakes.begin, wakes.end, { limit: 1, snapshot: true })
       ], { concurrency: "unbounded" })
-      const shown = new Map(rows.map((row) => [Keys.toText(row.key), Counters.readBigint(row.value)]))
-      const armed: Array<Armed> = []
-      let rang = false
-      for (let bell = 0; bell < BELLS; bell++) {
-        const key = indexes.bell(bell)
-        const value = shown.get(Keys.toText(key)) ?? 0n
-        if (value !== this.#seen[bell]! + BigInt(this.#own[bell]!)) {
-          rang = true
-          this.missed(bell)
-        }
-        this.#seen[bell] = value
-        this.#own[bell] = 0
-        armed.push(watchKey(state, key))
-      }
+      const found = new Map(rows.map((row) => [Keys.toText(row.key), Counters.readBigint(row.value)]))
+      const keys = Array.from({ length: BELLS }, (_, bell) => indexes.bell(bell))
+      const values = keys.map((key) => found.get(Keys.toText(key)) ?? 0n)
+      const armed: ReadonlyArray<Armed> = keys.map((key) => watchKey(state, key))
       const due = first.length === 0 ? Infinity : dueOf(first[0]!.key, indexes)
-      return { armed, rang, dueMillis: Math.max(0, due - state.timeMillis) }
+      return { armed, shown: { values, own }, dueMillis: Math.max(0, due - state.timeMillis) }
     })
   }
 

@@ -15,8 +15,8 @@
  *    place, and its server waits for one.
  * 6. At rest a server keeps nothing but its state, for `idleTimeToLive`, and not more than `maxResident` of them; one with
  *    an action, a call or a lock under way is kept (rule H4).
- * 7. While its locked section runs, and in the pause of the restart schedule after one whose handler died, a server is aside
- *    whatever is heard of it.
+ * 7. While its locked section runs, and in the pause of the restart schedule after a crash, a server is aside whatever is
+ *    heard of it. A schedule that has ended begins anew after `GIVEN_UP_MILLIS`.
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -32,22 +32,23 @@ import type { Tenant } from "../../../Tenant.ts"
 import { Transaction } from "../../../Transaction.ts"
 import * as Tuple from "../../../Tuple.ts"
 import * as Keys from "../../data/keys.ts"
-import type { LocalHost } from "../../tenant/hosts.ts"
-import { guarded } from "../../transactions/lending.ts"
-import { logError, logWarning } from "../../transactions/logging.ts"
-import { keepRunning, report } from "../../transactions/unforeseen.ts"
+import { guarded } from "../../observing/lending.ts"
+import { logError, logWarning } from "../../observing/logging.ts"
+import { keepRunning, report } from "../../observing/unforeseen.ts"
+import type { LocalHost, Ring } from "../../tenant/hosts.ts"
 import type { Behaviour, Effects, HostOptions } from "../definition/model.ts"
+import { atRest } from "../handling/gauges.ts"
 import type { Crash } from "../handling/handlers.ts"
 import { endsWithin } from "../handling/outside.ts"
 import { isEnded, make, type Server, stop, Unreadable } from "../handling/server.ts"
-import { giveWork, IndexKeys, Place, tuidOfKey } from "../kept/indexes.ts"
+import { IndexKeys, tuidOfKey, wakeUp } from "../kept/indexes.ts"
 import { ServerKeys, textOfTuid } from "../kept/layout.ts"
 import type { Batch, Pace } from "../running/batch.ts"
 import { close } from "../running/closing.ts"
 import { cancelWatches, defaultRestart, failed, paceOf, turn } from "../running/consumer.ts"
 import * as Handles from "../running/handle.ts"
 import { type Acquired, runLocked } from "../running/locked.ts"
-import { RunsIn, type Within } from "../sending/within.ts"
+import { RunsIn, runsWithin, type Within } from "../sending/within.ts"
 import { Bells } from "./bells.ts"
 import { Life } from "./life.ts"
 
@@ -63,15 +64,18 @@ const UNREADABLE_FIRST_MILLIS = 1_000
 /** A server whose turn ended as nobody foresaw is taken up again after so long. */
 const UNFORESEEN_PAUSE_MILLIS = 1_000
 
+/** A server whose restart schedule has ended is left alone for so long. */
+const GIVEN_UP_MILLIS = 60_000
+
 type Status = "lined" | "working" | "aside" | "resting"
 
 const CLOSED = "the host's scope closed"
 
-/** What a host runs of a server: its end waits for it. */
-const counted = <A, E>(server: Server, holdsQueue: boolean, run: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+/** What a host runs of a server: its end waits for it, and the queue waits meanwhile. */
+const counted = <A, E>(server: Server, run: Effect.Effect<A, E>): Effect.Effect<A, E> =>
   Effect.suspend(() => {
     server.inFlight.enter()
-    const within: Within = { place: server, holdsQueue, isOver: false }
+    const within: Within = { place: server, holdsQueue: true, isOver: false }
     return Effect.ensuring(
       Effect.provideService(run, RunsIn, within),
       Effect.sync(() => server.inFlight.leave())
@@ -88,8 +92,8 @@ interface Known {
   isCalled: boolean
   /** Locked sections and calls past the queue that are under way (6). */
   holds: number
-  /** Whether its locked section runs, or the pause after one whose handler died: nothing else can be done here (7). */
-  isLocked: boolean
+  /** Whether its locked section runs, or the pause after a crash: nothing else can be done here (7). */
+  isHeld: boolean
   resident: Resident | undefined
 }
 
@@ -162,8 +166,11 @@ export class Host implements LocalHost {
     })
   }
 
+  ringing(bell: number): Ring {
+    return this.#bells.ringing(bell)
+  }
+
   wake(packed: Uint8Array, entry: Uint8Array, bell: number): boolean {
-    this.#bells.rang(bell)
     if (this.#isClosed || !this.#life.isMine(this.#name, packed)) return false
     if (!this.#offer(Tuple.unpack(packed), Keys.toText(entry), packed)) this.#bells.missed(bell)
     return true
@@ -183,7 +190,7 @@ export class Host implements LocalHost {
         entry: "",
         isCalled: false,
         holds: 0,
-        isLocked: false,
+        isHeld: false,
         resident: undefined
       }, entry)
       return true
@@ -191,7 +198,7 @@ export class Host implements LocalHost {
     const isNew = known.entry !== entry
     known.entry = entry
     if (known.status === "working") known.isCalled ||= isNew
-    else if (known.status === "resting" || known.status === "aside" && isNew && !known.isLocked) {
+    else if (known.status === "resting" || known.status === "aside" && isNew && !known.isHeld) {
       this.#enter(known, entry)
     }
     return true
@@ -224,9 +231,9 @@ export class Host implements LocalHost {
         Effect.map(state.get(key), (value) => {
           // another host was faster
           if (value === undefined) return
-          state.clear(key)
           const tuid = tuidOfKey(key, this.#indexes.wakes, 1)
-          if (tuid !== undefined) giveWork(state, new Place(this.#indexes, this.#name, tuid))
+          if (tuid === undefined) state.clear(key)
+          else wakeUp(state, new ServerKeys(state.prefix, tuid, this.definition), key)
         }), { discard: true }))
   }
 
@@ -282,7 +289,7 @@ export class Host implements LocalHost {
       pace.mayLock = this.#locked < this.#parts.options.maxLocked
       return Effect.flatMap(
         Effect.exit(
-          counted(server, true, turn(server, pace, (acquired) => this.#section(known, resident, acquired)))
+          counted(server, turn(server, pace, (acquired) => this.#section(known, resident, acquired)))
         ),
         (exit) => Exit.isSuccess(exit) ? this.#settle(known, resident, exit.value) : this.#failed(known, resident, exit)
       )
@@ -316,7 +323,7 @@ export class Host implements LocalHost {
 
   /** Sets a server aside until its time has come, or it hears of another entry (3). */
   #setAside(known: Known, millis: number): void {
-    if (known.isCalled && !known.isLocked) return this.#enter(known, known.entry)
+    if (known.isCalled && !known.isHeld) return this.#enter(known, known.entry)
     known.status = "aside"
     if (millis === Infinity) return
     const { entry } = known
@@ -349,21 +356,18 @@ export class Host implements LocalHost {
       )
     }
     return Effect.gen({ self: this }, function*() {
-      yield* failed(resident.server, resident.pace, exit.cause)
-      resident.step ??= yield* Schedule.toStepWithSleep(this.#parts.options.restart ?? defaultRestart)
+      known.isHeld = true
       known.status = "aside"
-      const { entry } = known
+      yield* counted(resident.server, failed(resident.server, resident.pace, exit.cause))
       // a place is held by who works, and not by who waits
-      this.#run(
-        Effect.flatMap(
-          Effect.exit(Effect.raceFirst(Effect.exit(resident.step(Cause.squash(exit.cause))), this.#closing.await)),
-          () =>
-            Effect.sync(() => {
-              if (known.status === "aside" && known.entry === entry) this.#enter(known, entry)
-            })
-        )
-      )
+      this.#run(Effect.andThen(this.#pause(resident, "step", exit.cause), Effect.sync(() => this.#letGo(known))))
     })
+  }
+
+  /** What held a server is over (7). */
+  #letGo(known: Known): void {
+    known.isHeld = false
+    if (known.status === "aside") this.#enter(known, known.entry)
   }
 
   /** The locked section of a server: it holds a place for locks, and none of those who work (2, 5). */
@@ -371,34 +375,34 @@ export class Host implements LocalHost {
     return Effect.sync(() => {
       const { server } = resident
       known.holds++
-      known.isLocked = true
+      known.isHeld = true
       this.#locked++
       const section = Effect.catchCause(
-        counted(server, false, runLocked(server, acquired)),
+        counted(server, runLocked(server, acquired)),
         (cause) => Effect.as(logWarning(`${server.name}: the end of a lock could not be written`, cause), undefined)
       )
       this.#run(Effect.flatMap(section, (ended) => {
         known.holds--
         this.#locked--
         this.#admit()
-        const pause = ended?._tag === "Crashed" ? this.#pause(resident, ended.cause) : Effect.void
+        const pause = ended?._tag === "Crashed" ? this.#pause(resident, "lockStep", ended.cause) : Effect.void
         if (ended?._tag === "Answered") resident.lockStep = undefined
-        return Effect.ensuring(
-          pause,
-          Effect.sync(() => {
-            known.isLocked = false
-            if (known.status === "aside") this.#enter(known, known.entry)
-          })
-        )
+        return Effect.ensuring(pause, Effect.sync(() => this.#letGo(known)))
       }))
     })
   }
 
-  /** The pause after a locked handler that died (7). */
-  #pause(resident: Resident, cause: Cause.Cause<unknown>): Effect.Effect<void> {
+  /** The pause after a crash (7). */
+  #pause(resident: Resident, of: "step" | "lockStep", cause: Cause.Cause<unknown>): Effect.Effect<void> {
     return Effect.gen({ self: this }, function*() {
-      resident.lockStep ??= yield* Schedule.toStepWithSleep(this.#parts.options.restart ?? defaultRestart)
-      yield* Effect.exit(Effect.raceFirst(Effect.exit(resident.lockStep(Cause.squash(cause))), this.#closing.await))
+      const step = resident[of] ??= yield* Schedule.toStepWithSleep(this.#parts.options.restart ?? defaultRestart)
+      const closing = this.#closing.await
+      const exit = yield* Effect.exit(Effect.raceFirst(Effect.exit(step(Cause.squash(cause))), closing))
+      const hasEnded = Exit.isFailure(exit) || exit.value !== undefined && Exit.isFailure(exit.value)
+      if (!hasEnded || this.#isClosed) return
+      resident[of] = undefined
+      yield* logError(`${resident.server.name}: the restart schedule has ended, it begins anew in a minute`)
+      yield* Effect.raceFirst(Effect.sleep(GIVEN_UP_MILLIS), closing)
     })
   }
 
@@ -442,6 +446,7 @@ export class Host implements LocalHost {
   #rest(known: Known): void {
     known.status = "resting"
     if (known.resident === undefined) return this.#forget(known)
+    atRest(known.resident.server)
     const clock = Effect.runSyncWith(this.#parts.context)(Clock.Clock)
     known.resident.usedMillis = Number(clock.monotonicTimeNanosUnsafe() / 1_000_000n)
     this.#resting.delete(known.text)
@@ -475,7 +480,8 @@ export class Host implements LocalHost {
         if (this.#isInUse(known)) known.resident!.usedMillis = now
         const left = known.resident!.usedMillis + idleTimeToLiveMillis - now
         if (left > 0) {
-          waitMillis = left
+          waitMillis = Math.min(waitMillis, left)
+          if (this.#isInUse(known)) continue
           break
         }
         this.#forget(known)
@@ -498,7 +504,7 @@ export class Host implements LocalHost {
         entry: "",
         isCalled: false,
         holds: 0,
-        isLocked: false,
+        isHeld: false,
         resident: undefined
       }
       this.#known.set(text, known)
@@ -542,18 +548,21 @@ export class Host implements LocalHost {
     return Effect.suspend(() => {
       this.#isClosed = true
       this.#closing.openUnsafe()
-      const ends: Array<Effect.Effect<void>> = []
+      const busy: Array<Server> = []
       for (const { resident } of this.#known.values()) {
         if (resident === undefined) continue
         if (resident.server.inFlight.isIdle) stop(resident.server, CLOSED)
-        else ends.push(close(resident.server, CLOSED))
+        else busy.push(resident.server)
       }
-      return Effect.all([
-        // each of them in bounded time; what else runs waits for nothing but a transaction
-        Effect.all(ends, { concurrency: "unbounded", discard: true }),
-        endsWithin(this.#idle.await, TRANSACTION_LIMIT_MILLIS),
-        this.#life.leave(this.#name)
-      ], { discard: true })
+      // what a server of the host runs does not wait for its own end
+      const isOwn = Effect.map(Effect.forEach(busy, runsWithin), (own) => own.includes(true))
+      return Effect.flatMap(isOwn, (own) =>
+        Effect.all([
+          // each of them in bounded time; what else runs waits for nothing but a transaction
+          Effect.forEach(busy, (server) => close(server, CLOSED), { concurrency: "unbounded", discard: true }),
+          own ? Effect.void : endsWithin(this.#idle.await, TRANSACTION_LIMIT_MILLIS),
+          this.#life.leave(this.#name)
+        ], { discard: true }))
     })
   }
 }

@@ -15,16 +15,17 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Result from "effect/Result"
+import * as Semaphore from "effect/Semaphore"
 import type { Tenant } from "../../../Tenant.ts"
 import { Transaction } from "../../../Transaction.ts"
 import * as Tuple from "../../../Tuple.ts"
 import { packValue, unpackValue } from "../../data/codec.ts"
 import * as Keys from "../../data/keys.ts"
+import { logDebug } from "../../observing/logging.ts"
+import { keepRunning } from "../../observing/unforeseen.ts"
 import { libraryPrefix } from "../../tenant/layout.ts"
 import { INSTANCE_BYTES } from "../../tenant/limits.ts"
-import { logDebug } from "../../transactions/logging.ts"
 import { transact } from "../../transactions/loop.ts"
-import { keepRunning } from "../../transactions/unforeseen.ts"
 import { hash } from "../kept/indexes.ts"
 
 /** Three signs fit a lease. */
@@ -68,7 +69,10 @@ export class Life {
   /** The seeds of the hosts of a definition that are there, this one included. */
   readonly #seeds = new Map<string, ReadonlyArray<readonly [layer: string, seed: number]>>()
   readonly #self: string
+  /** One sign at a time: the row is away for good when the last host has ended (1). */
+  readonly #turn = Semaphore.makeUnsafe(1)
   #beat = 0
+  #isBeating = false
   #fiber: Fiber.Fiber<void> | undefined
 
   private constructor(tenant: Tenant["Service"]) {
@@ -91,11 +95,13 @@ export class Life {
     return Effect.suspend(() => {
       this.#own.set(name, changed)
       this.#seeds.delete(name)
-      if (this.#fiber !== undefined) return Effect.ignore(this.#look)
       // a first sign that fails is followed by others
+      const first = Effect.ignore(this.#look)
+      if (this.#isBeating) return first
+      this.#isBeating = true
       return Effect.flatMap(
         Effect.andThen(
-          Effect.ignore(this.#look),
+          first,
           Effect.forkIn(keepRunning("hosts", "the signs of life of hosts", this.#beats), this.#tenant.scope)
         ),
         (fiber) =>
@@ -113,8 +119,12 @@ export class Life {
       if (this.#own.size > 0) return Effect.ignore(this.#look)
       const fiber = this.#fiber
       this.#fiber = undefined
+      this.#isBeating = false
       const clear = transact(this.#tenant, Effect.map(Transaction, (state) => state.clear(this.#key)))
-      const farewell = Effect.andThen(fiber === undefined ? Effect.void : Fiber.interrupt(fiber), clear)
+      const farewell = Effect.andThen(
+        fiber === undefined ? Effect.void : Fiber.interrupt(fiber),
+        this.#turn.withPermit(clear)
+      )
       return Effect.ignore(Effect.timeoutOption(Effect.interruptible(farewell), FAREWELL_MILLIS))
     })
   }
@@ -157,7 +167,8 @@ export class Life {
       state.set(this.#key, packValue([++this.#beat, [...this.#own.keys()]]))
       return state.getRange(begin, end, { limit: ROWS_LIMIT, snapshot: true })
     })
-    return Effect.flatMap(transact(this.#tenant, body), (rows) =>
+    const sign = Effect.suspend(() => this.#own.size === 0 ? Effect.succeed([]) : transact(this.#tenant, body))
+    return this.#turn.withPermit(Effect.flatMap(sign, (rows) =>
       Effect.flatMap(Clock.monotonicTimeNanos, (nanos) => {
         const now = Number(nanos / 1_000_000n)
         const before = this.#present()
@@ -182,7 +193,7 @@ export class Life {
         }
         this.#tell(before)
         return this.#forget(forgotten)
-      }))
+      })))
   }
 
   #see(layer: string, row: { readonly beat: number; readonly names: ReadonlySet<string> }, now: number): void {

@@ -22,6 +22,7 @@ import * as Handles from "../running/handle.ts"
 import { register } from "../running/start.ts"
 import * as Clients from "../sending/client.ts"
 import { Host } from "./host.ts"
+import { repair } from "./repair.ts"
 
 const refused = (server: string, option: string, problem: string): Effect.Effect<never, InvalidOption> =>
   Effect.fail(new InvalidOption({ server, option, problem }))
@@ -55,6 +56,7 @@ export const host = Effect.fnUntraced(function*(behaviour: Behaviour, effects: E
   hosts.set(name, made)
   yield* Scope.addFinalizer(parent, Effect.sync(() => hosts.delete(name)))
   yield* relist(tenant)
+  yield* repair(tenant)
   yield* made.open
   return made
 })

@@ -2,7 +2,7 @@
  * The head of a server: the version of its state, its lock, and the messages of locks that an earlier version broke. One
  * small key, so that a batch learns all of it with one read (rule R17).
  *
- * `<version: 22 bytes>`, followed by `[format, lock, fenced]` as MessagePack where there is a lock or a fenced message.
+ * `<version: 22 bytes>`, followed by `[format, lock, fenced, state's version]` as MessagePack where there is something to say.
  */
 import * as Result from "effect/Result"
 import { packValue, unpackValue } from "../../data/codec.ts"
@@ -15,7 +15,10 @@ const VERSION_BYTES = 22
 /** The operation that acquired a lock. What a token names must fit a key. */
 const TOKEN_BYTES = 20
 
-/** A head of format 2 is one of a hosted server: an earlier version, which knows nothing of its indexes, must not run it. */
+/**
+ * A head of format 2 is one of a hosted server, or of a state that has had several versions: an earlier version of this
+ * library, which knows nothing of indexes and steps, must not run it.
+ */
 const FORMATS: ReadonlySet<unknown> = new Set([1, 2])
 
 /** A lock that is held. */
@@ -44,21 +47,33 @@ export interface Head {
   readonly lock: Lock | undefined
   readonly fenced: ReadonlyArray<Fenced>
   readonly format: number
+  /** Which version of its schema the state has. */
+  readonly stateVersion: number
 }
+
+/** What a definition says of heads. */
+interface Owner {
+  readonly hosted: boolean
+  readonly earlier: ReadonlyArray<unknown>
+}
+
+/** The number of the newest version that a definition knows. */
+export const newest = ({ earlier }: Pick<Owner, "earlier">): number => earlier.length + 1
 
 /** How many messages are kept beside the queue: that of the lock, unless it came past the queue, and those of broken ones. */
 export const kept = ({ fenced, lock }: Head): number => fenced.length + (lock?.attempts === undefined ? 0 : 1)
 
 /** The head of a server that nobody has written yet. */
-export const first = ({ hosted }: { readonly hosted: boolean }): Head => ({
+export const first = (definition: Owner): Head => ({
   version: "",
   lock: undefined,
   fenced: [],
-  format: hosted ? 2 : 1
+  format: definition.hosted || definition.earlier.length > 0 ? 2 : 1,
+  stateVersion: newest(definition)
 })
 
 /** The bytes of a head. */
-export const encode = ({ fenced, format, lock, version }: Head): Uint8Array => {
+export const encode = ({ fenced, format, lock, stateVersion, version }: Head): Uint8Array => {
   const bytes = Keys.fromText(version)
   if (format === 1 && lock === undefined && fenced.length === 0) return bytes
   return Keys.concat(
@@ -68,7 +83,8 @@ export const encode = ({ fenced, format, lock, version }: Head): Uint8Array => {
       lock === undefined
         ? null
         : [lock.token, lock.millis, lock.tag, lock.kind, lock.attempts ?? null],
-      fenced.map(({ attempts, millis, token }) => [token, millis, attempts])
+      fenced.map(({ attempts, millis, token }) => [token, millis, attempts]),
+      ...(stateVersion === 1 ? [] : [stateVersion])
     ])
   )
 }
@@ -77,7 +93,9 @@ export const encode = ({ fenced, format, lock, version }: Head): Uint8Array => {
 export const decode = (bytes: Uint8Array): Result.Result<Head, string> => {
   if (bytes.length < VERSION_BYTES) return Result.fail("the server's head is cut off")
   const version = Keys.toText(bytes.subarray(0, VERSION_BYTES))
-  if (bytes.length === VERSION_BYTES) return Result.succeed({ version, lock: undefined, fenced: [], format: 1 })
+  if (bytes.length === VERSION_BYTES) {
+    return Result.succeed({ version, lock: undefined, fenced: [], format: 1, stateVersion: 1 })
+  }
   return Result.flatMap(unpackValue(bytes.subarray(VERSION_BYTES)), (data): Result.Result<Head, string> => {
     if (!Array.isArray(data) || !FORMATS.has(data[0])) return Result.fail("the server's head is not of this version")
     const lock = lockOf(data[1])
@@ -85,7 +103,9 @@ export const decode = (bytes: Uint8Array): Result.Result<Head, string> => {
     if ((lock === undefined && data[1] !== null) || fenced.includes(undefined)) {
       return Result.fail("the lock in the server's head cannot be read")
     }
-    return Result.succeed({ version, lock, fenced: fenced as Array<Fenced>, format: data[0] as number })
+    const [format, , , stateVersion = 1] = data as Array<unknown>
+    if (!isCount(stateVersion) || stateVersion < 1) return Result.fail("the version of the state cannot be read")
+    return Result.succeed({ version, lock, fenced: fenced as Array<Fenced>, format: format as number, stateVersion })
   })
 }
 

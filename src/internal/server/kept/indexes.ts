@@ -24,7 +24,7 @@ import { libraryPrefix } from "../../tenant/layout.ts"
 import { isTime } from "../../tenant/limits.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { signalKey } from "../../transactions/watching.ts"
-import { HOSTED_NAME_LIMIT_BYTES } from "../definition/definition.ts"
+import { HOSTED_NAME_LIMIT_BYTES } from "../definition/making.ts"
 
 /** Bells of a definition: a host reads all of them with one range, and a foreign ring leads it to a part of the entries. */
 export const BELLS = 16
@@ -96,10 +96,19 @@ export class Place {
 
 const GIVEN = Symbol("effect-dgen/server/given")
 
-/** The servers that a transaction has given something to do, as the texts of their entries. */
+/** The servers that a transaction has given something to do, as the texts of their entries; less those that it takes back. */
 const givenBy = (state: TransactionState): Set<string> => {
-  let given = state.kept<Set<string>>(GIVEN)
-  if (given === undefined) state.keep(GIVEN, given = new Set())
+  const known = state.kept<Set<string>>(GIVEN)
+  if (known !== undefined) return known
+  const given = new Set<string>()
+  state.keep(GIVEN, given)
+  state.participate(() => {
+    const before = [...given]
+    return () => {
+      given.clear()
+      for (const text of before) given.add(text)
+    }
+  })
   return given
 }
 
@@ -113,9 +122,12 @@ export const giveWork = (state: TransactionState, place: Place): void => {
   const bell = place.indexes.bell(place.bell)
   state.add(bell, Counters.PLUS_ONE)
   const { services } = state.target
+  const hostOf = () => Context.get(services, LocalHostsOf)?.get(place.name)
+  const ring = hostOf()?.ringing(place.bell)
+  if (ring !== undefined) state.onEnd.push(ring.ended)
   state.onAccepted.push(() => {
-    const host = Context.get(services, LocalHostsOf)?.get(place.name)
-    if (host?.wake(place.packed, state.operationId, place.bell) !== true) {
+    ring?.rang()
+    if (hostOf()?.wake(place.packed, state.operationId, place.bell) !== true) {
       state.target.backend.signals.notify(Keys.toText(bell))
     }
   })
@@ -156,9 +168,27 @@ export const moveWake = (
   if (from !== undefined) state.clear(place.indexes.wake(from, place.tuid))
   if (to === undefined) return state.clear(keys.wake)
   wakeAt(state, place, to)
+  state.set(keys.wake, wakeBytes(to))
+}
+
+const wakeBytes = (millis: number): Uint8Array => {
   const bytes = new Uint8Array(8)
-  new DataView(bytes.buffer).setFloat64(0, to)
-  state.set(keys.wake, bytes)
+  new DataView(bytes.buffer).setFloat64(0, millis)
+  return bytes
+}
+
+/**
+ * Turns the wake-up of a hosted server into an entry. The server knows of it as one that is overdue: who runs it next, by
+ * whatever clock, looks at its timers and writes the next one down.
+ */
+export const wakeUp = (
+  state: TransactionState,
+  keys: { readonly place: Place; readonly wake: Uint8Array },
+  row: Uint8Array
+): void => {
+  state.clear(row)
+  state.set(keys.wake, wakeBytes(0))
+  giveWork(state, keys.place)
 }
 
 /** The tuid that a key of an index ends with, behind what stands before it. */

@@ -6,9 +6,12 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as StateCodec from "../../../StateCodec.ts"
 import type { Transaction } from "../../../Transaction.ts"
+import { codecOf } from "../../data/codec.ts"
 import { isA } from "../../data/show.ts"
+import { messageOfThrown } from "../../data/thrown.ts"
 import * as Listed from "../../tenant/listed.ts"
 import type { TransactionState } from "../../transactions/state.ts"
+import type { Definition } from "../definition/model.ts"
 import * as Heads from "./head.ts"
 import { isListed } from "./indexes.ts"
 import { type Addressed, identityOf, type ServerKeys } from "./layout.ts"
@@ -37,18 +40,79 @@ export const headOf = (bytes: Uint8Array): Effect.Effect<Heads.Head, StateCodec.
     )
   )
 
-/** The state of a server that has a head. */
+/** A state that an earlier version of its schema wrote, and nobody has written since. */
+export class Outdated {
+  readonly version: number
+  constructor(version: number) {
+    this.version = version
+  }
+}
+
+/** A state as it was read, and what a write has to know of it. */
+export interface Read {
+  readonly state: unknown
+  readonly stored: StateCodec.Stored<unknown> | Outdated
+}
+
+const unreadable = (problem: string) => new StateCodec.StateError({ operation: "decode", field: "", problem })
+
+/**
+ * The state of a server that has a head: one of an earlier version is taken through the steps to the newest one. One of a
+ * version that this program does not know is refused before any of it is read.
+ */
 export const readState = (
-  codec: StateCodec.StateCodec<unknown>,
-  keys: ServerKeys
-): Effect.Effect<StateCodec.Stored<unknown>, StateCodec.StateError, Transaction> =>
-  Effect.flatMap(
-    codec.read(keys.state),
-    (stored) =>
-      stored === undefined
-        ? Effect.fail(new StateCodec.StateError({ operation: "decode", field: "", problem: "it is missing" }))
-        : Effect.succeed(stored)
-  )
+  definition: Pick<Definition, "state" | "earlier">,
+  keys: ServerKeys,
+  { stateVersion }: Heads.Head
+): Effect.Effect<Read, StateCodec.StateError, Transaction> => {
+  const { earlier, state } = definition
+  if (stateVersion > earlier.length + 1) {
+    return Effect.fail(
+      unreadable(
+        `it has version ${stateVersion}, and this program knows versions up to ${
+          earlier.length + 1
+        }: deploy the newer ` +
+          "program here too"
+      )
+    )
+  }
+  const schema = earlier[stateVersion - 1]?.schema ?? state
+  return Effect.flatMap(StateCodec.make(schema).read(keys.state), (stored) => {
+    if (stored === undefined) return Effect.fail(unreadable("it is missing"))
+    if (stateVersion > earlier.length) return Effect.succeed({ state: stored.value, stored })
+    return Effect.fromResult(
+      Result.map(upgraded(definition, stored.value, stateVersion), (value): Read => ({
+        state: value,
+        stored: new Outdated(stateVersion)
+      }))
+    )
+  })
+}
+
+/** A state of a version after all steps: each result has the fields of its schema, and fits it. */
+export const upgraded = (
+  { earlier, state }: Pick<Definition, "state" | "earlier">,
+  value: unknown,
+  version: number
+): Result.Result<unknown, StateCodec.StateError> => {
+  let current = value
+  for (let from = version; from <= earlier.length; from++) {
+    const codec = codecOf(earlier[from]?.schema ?? state)
+    const named = (problem: string) => unreadable(`the step from ${from} to ${from + 1} failed: ${problem}`)
+    const stepped = Result.try({
+      try: () => earlier[from - 1]!.step(current),
+      catch: (thrown) => named(messageOfThrown(thrown))
+    })
+    const fitted = Result.flatMap(stepped, (made) =>
+      Result.mapError(
+        Result.flatMap(codec.encode(made), (data) => codec.decode(data)),
+        ({ field, problem }) => named(`its result does not fit${field === "" ? "" : ` at "${field}"`}: ${problem}`)
+      ))
+    if (Result.isFailure(fitted)) return fitted
+    current = fitted.success
+  }
+  return Result.succeed(current)
+}
 
 /** Writes a head. */
 export const writeHead = (transaction: TransactionState, keys: ServerKeys, head: Heads.Head): void => {

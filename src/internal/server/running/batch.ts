@@ -9,6 +9,7 @@
  * 4. A message that asks for the lock ends its batch.
  * 5. A message that this version cannot read, or that is for another definition, comes alone too (`unreadable.ts`). While
  *    it is left alone, nothing behind it is handled.
+ * 6. A batch ends before a message whose handler met a full queue: that one alone waits for room.
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -275,16 +276,26 @@ const runItems = Effect.fnUntraced(function*(
       break
     }
     const { timer } = Result.getOrElse(envelope, () => ({ timer: undefined }))
+    const takeBack = timer === undefined ? undefined : runner.mark()
     if (timer !== undefined && !(yield* counts(state, server.keys, timer))) {
       taken++
       outcomes.push("void")
       continue
     }
     if (index > 0) yield* yieldTurn
-    const { handled, input } = yield* Effect.catchDefect(
-      runItem(server, state, runner, logs, envelope, message!, index, current),
-      (defect) => Effect.fail(new Crash(tagsOf(envelope), Cause.die(defect), logs, index))
+    const ran = yield* Effect.catch(
+      Effect.catchDefect(
+        runItem(server, state, runner, logs, envelope, message!, index, current),
+        (defect) => Effect.fail(new Crash(tagsOf(envelope), Cause.die(defect), logs, index))
+      ),
+      (error) => error.full !== undefined && index > 0 ? Effect.undefined : Effect.fail(error)
     )
+    if (ran === undefined) {
+      // the mark of its timer too
+      takeBack?.()
+      break
+    }
+    const { handled, input } = ran
     taken++
     isLeftOpen ||= input.caller !== undefined && handled.answer === undefined && !handled.stopped
     current = handled.state
@@ -302,6 +313,7 @@ const runItems = Effect.fnUntraced(function*(
     : yield* Effect.mapError(
       save(server, state, loaded, current, lock && { lock }, lock !== undefined || isLeftOpen),
       (error) => {
+        if (error instanceof Unreadable) return error
         const tags = items.slice(0, taken).flatMap((_, index) => tagsOf(envelopeOf(index)))
         return new Crash(tags, Cause.die(error), logs, taken === 1 ? 0 : undefined)
       }

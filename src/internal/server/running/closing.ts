@@ -14,7 +14,7 @@
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import { TRANSACTION_LIMIT_MILLIS } from "../../../Backend.ts"
-import { logWarning } from "../../transactions/logging.ts"
+import { logWarning } from "../../observing/logging.ts"
 import { endsWithin, INTERRUPT_LIMIT_MILLIS } from "../handling/outside.ts"
 import { type Server, stop } from "../handling/server.ts"
 import { runsWithin } from "../sending/within.ts"

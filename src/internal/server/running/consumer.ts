@@ -5,12 +5,13 @@
  * committed and its actions run before the scope closes (rule R25).
  *
  * 1. A crash writes nothing of its batch. The attempt of the message that crashed is counted before the next batch, which
- *    finds it so (`failures.ts`, `batch.ts`).
+ *    finds it so (`mending/failures.ts`, `batch.ts`).
  * 2. A batch that is too large or too slow to commit is halved, down to one message, which is then charged. So is one
  *    that conflicts again and again with what comes past the queue, and nobody is charged: shorter ones get through.
  * 3. A crash restarts the consumer under its schedule, which starts over after each commit; when the schedule ends,
  *    the handle stops and says so (rule R13).
  *    A locked handler that dies counts as one, and its message has been put back by then (`locked.ts`).
+ *    So does one that meets a full queue, and nobody is charged for that.
  * 4. A state that cannot be read stops the handle (rule R16), and so does a state that is gone (rule R26).
  * 5. Nothing ends in silence: whatever else ends the consumer is logged and counted, and ends the handle.
  */
@@ -23,11 +24,11 @@ import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
 import type { BackendError } from "../../../BackendError.ts"
 import { textOfCause } from "../../data/thrown.ts"
+import { logError, logWarning } from "../../observing/logging.ts"
+import { traced } from "../../observing/tracing.ts"
+import { report } from "../../observing/unforeseen.ts"
 import * as Envelopes from "../../queue/envelope.ts"
-import { logError, logWarning } from "../../transactions/logging.ts"
 import { transact } from "../../transactions/loop.ts"
-import { traced } from "../../transactions/tracing.ts"
-import { report } from "../../transactions/unforeseen.ts"
 import { awaitWatch } from "../../transactions/watching.ts"
 import { runActions } from "../handling/actions.ts"
 import { Crash } from "../handling/handlers.ts"
@@ -156,6 +157,7 @@ const learn = (server: Server, pace: Pace, error: Crash | BackendError): Effect.
     return charge(server, alone, error.message)
   }
   error.logs.release()
+  if (error.full !== undefined) return Effect.void
   const culprit = error.index === undefined ? alone : pace.seen[error.index]
   if (culprit !== undefined) return charge(server, culprit, textOfCause(error.cause))
   pace.limit = halved(pace)
@@ -237,11 +239,15 @@ export const failed = (
   exit: Cause.Cause<Crash | LockedCrash | Unreadable | BackendError>
 ): Effect.Effect<void> => {
   const error = exit.reasons.find((reason) => reason._tag === "Fail")?.error as Crash | BackendError | undefined
-  record(server, server.metrics.outcome("crash"), 1)
-  const told = logError(
-    `${server.name}: ${error === undefined ? "consuming" : whatOf(pace, error)} crashed, the consumer restarts`,
-    error instanceof Crash ? error.cause : exit
-  )
+  const full = error instanceof Crash ? error.full : undefined
+  if (full === undefined) record(server, server.metrics.outcome("crash"), 1)
+  const what = error === undefined ? "consuming" : whatOf(pace, error)
+  const told = full === undefined
+    ? logError(
+      `${server.name}: ${what} crashed, the consumer restarts`,
+      error instanceof Crash ? error.cause : exit
+    )
+    : logWarning(`${server.name}: ${what} waits for room: ${full.message}`)
   if (error === undefined) return told
   return Effect.andThen(
     told,

@@ -14,10 +14,10 @@ import * as Result from "effect/Result"
 import { BackendError } from "../../../BackendError.ts"
 import { codecOf } from "../../data/codec.ts"
 import { show } from "../../data/show.ts"
+import { traced } from "../../observing/tracing.ts"
+import { report } from "../../observing/unforeseen.ts"
 import type { Caller } from "../../queue/envelope.ts"
 import { outside } from "../../transactions/callback.ts"
-import { traced } from "../../transactions/tracing.ts"
-import { report } from "../../transactions/unforeseen.ts"
 import { CallTimeout, InvalidPayload, ServerKilled, type ServerStopped } from "../definition/errors.ts"
 import type { Client, Kind, Running } from "../definition/model.ts"
 import { endError, gone, isEnded, type Server } from "../handling/server.ts"
@@ -107,7 +107,7 @@ const orAnswered = <E>(
 /** A call's way from the handle to its answer. */
 type Way = (server: Server, checked: Checked, call: Clients.OpenCall) => Effect.Effect<Uint8Array, unknown>
 
-const throughQueue: Way = (server, checked, call) => untilEnded(server, Clients.queued(server, checked, call, 0))
+const throughQueue: Way = (server, checked, call) => untilEnded(server, Clients.queued(server, checked, call))
 
 const UNSENT: Sent = { trace: undefined, millis: 0 }
 
@@ -127,7 +127,7 @@ const inline: Way = (server, checked, call) => {
           case "Waits":
             return untilEnded(server, Clients.awaitAnswer(server, call))
           case "Queue":
-            return untilEnded(server, Clients.queued(server, checked, call, progress.attempts))
+            return untilEnded(server, Clients.queued(server, checked, call, progress.attempts, progress.isTried))
         }
       })
     ))

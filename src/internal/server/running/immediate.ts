@@ -7,7 +7,8 @@
  *
  * 1. An inline call runs only while the queue is empty and the lock is free. Its look at the queue is by snapshot: a
  *    message that is pushed meanwhile is ordered after it.
- * 2. An inline call that conflicts, or crashes, is queued: it is never answered and queued. A crash is its first attempt.
+ * 2. An inline call that conflicts, or crashes, is queued: it is never answered and queued. A crash is its first attempt;
+ *    one whose handler met a full queue has none behind it.
  * 3. A priority message that crashes is lost, and its sender is told so. One that asks for the lock while it is held
  *    writes nothing (rule R21).
  * 4. A call whose handler answers later, or asks for the lock, waits as if it had been queued: anybody may answer it. The
@@ -22,9 +23,9 @@ import type { StateError } from "../../../StateCodec.ts"
 import { Transaction } from "../../../Transaction.ts"
 import { isA, show } from "../../data/show.ts"
 import { messageOfThrown, textOfCause } from "../../data/thrown.ts"
+import { logError } from "../../observing/logging.ts"
 import * as Envelopes from "../../queue/envelope.ts"
 import * as Queue from "../../queue/queue.ts"
-import { logError } from "../../transactions/logging.ts"
 import { transact } from "../../transactions/loop.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { ImpureTransaction } from "../../transactions/strictMode.ts"
@@ -63,8 +64,8 @@ export type Progress =
   | { readonly _tag: "Handled"; readonly answer: Uint8Array | undefined }
   /** It was handled, and its answer comes later (4). */
   | { readonly _tag: "Waits" }
-  /** It has to go through the queue, with so many attempts behind it (2). */
-  | { readonly _tag: "Queue"; readonly attempts: number }
+  /** It has to go through the queue, with so many attempts behind it; one whose handler ran is not refused there (2). */
+  | { readonly _tag: "Queue"; readonly attempts: number; readonly isTried: boolean }
 
 type Failure = BackendError | ServerKilled | ServerStopped | HandlerCrashed | Locked | LockFenced
 
@@ -76,7 +77,8 @@ interface Ran {
   readonly caller: Envelopes.Caller | undefined
 }
 
-const TO_QUEUE: Progress = { _tag: "Queue", attempts: 0 }
+const TO_QUEUE: Progress = { _tag: "Queue", attempts: 0, isTried: false }
+const TRIED: Progress = { _tag: "Queue", attempts: 0, isTried: true }
 
 const body = Effect.fnUntraced(function*(
   server: Server,
@@ -93,7 +95,8 @@ const body = Effect.fnUntraced(function*(
   if (bytes === undefined && !server.isHosted) return yield* new ServerKilled(identityOf(server))
   if (waiting.length > 0) return undefined
   const { tag } = direct.message
-  const wrong = (error: StateError) => new Crash([tag], Cause.die(error), logs, undefined)
+  const wrong = (error: StateError | Unreadable) =>
+    error instanceof Unreadable ? error : new Crash([tag], Cause.die(error), logs, undefined)
   const runner = yield* PureRunner.make(server, state, logs)
   const loaded = bytes === undefined
     ? yield* newborn(server, runner)
@@ -238,9 +241,10 @@ const orCrash = <A>(
 /** What a call conflicted with may have been the end of the server: then there is no queue to go to. */
 const unlessKilled = (server: Server): Effect.Effect<Progress, Failure> =>
   Effect.flatMap(
-    Effect.orElseSucceed(exists(server), () => true),
+    // the next message of a hosted server begins its life
+    server.isHosted ? Effect.succeed(true) : Effect.orElseSucceed(exists(server), () => true),
     (still): Effect.Effect<Progress, Failure> =>
-      still ? Effect.succeed(TO_QUEUE) : failed(server, new ServerKilled(identityOf(server)))
+      still ? Effect.succeed(TRIED) : failed(server, new ServerKilled(identityOf(server)))
   )
 
 /** Runs a call inline, or says that it has to be queued (2). */
@@ -290,10 +294,15 @@ const crashedInline = (
   progress: (progress: Progress) => void
 ): Effect.Effect<void, BackendError> => {
   error.logs.release()
+  // it waits in its place of the queue until there is room where its handler sends to
+  if (error.full !== undefined) return Effect.sync(() => progress(TRIED))
   record(server, server.metrics.outcome("crash"), 1)
   const told = (what: string) => logError(`${server.name}: ${error.what} inline crashed, ${what}`, error.cause)
   if (server.options.deadLetterThreshold > 1) {
-    return Effect.andThen(told("it is queued"), Effect.sync(() => progress({ _tag: "Queue", attempts: 1 })))
+    return Effect.andThen(
+      told("it is queued"),
+      Effect.sync(() => progress({ _tag: "Queue", attempts: 1, isTried: true }))
+    )
   }
   const { caller, data, message, trace } = direct
   const buried = Effect.flatMap(Clock.currentTimeMillis, (millis) =>

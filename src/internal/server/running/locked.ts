@@ -14,7 +14,8 @@
  *    where both changed one entry the handler runs again on the fresh state, the lock renewed, at most
  *    `RERUNS_LIMIT` times; then it counts as fenced (rule R20).
  * 4. A handler that dies ends the lock. With a `deadLetterThreshold` its message is put back in the same commit, with one
- *    attempt more, or becomes a dead letter; without one it is not run again, and its caller is told.
+ *    attempt more, or becomes a dead letter; without one it is not run again, and its caller is told. One that met a full
+ *    queue is put back with no attempt counted.
  * 5. A state that cannot be read is the fault of no message: the lock ends as if the scope had closed, and the handle
  *    stops (rule R16).
  */
@@ -25,15 +26,16 @@ import * as Result from "effect/Result"
 import type { BackendError } from "../../../BackendError.ts"
 import { Transaction } from "../../../Transaction.ts"
 import { equalsBytes } from "../../../Tuple.ts"
+import { logWarning } from "../../observing/logging.ts"
+import { traced, under } from "../../observing/tracing.ts"
 import { begun, withId } from "../../queue/envelope.ts"
-import { logWarning } from "../../transactions/logging.ts"
 import { transact } from "../../transactions/loop.ts"
 import type { TransactionState } from "../../transactions/state.ts"
-import { traced, under } from "../../transactions/tracing.ts"
 import { awaitWatch, watchKey } from "../../transactions/watching.ts"
 import type { LockedOutcome } from "../definition/model.ts"
 import { runActions } from "../handling/actions.ts"
 import { guarded } from "../handling/frozen.ts"
+import { fullIn } from "../handling/full.ts"
 import { contextOf, type Incoming } from "../handling/handlers.ts"
 import { record } from "../handling/metrics.ts"
 import { runOutside } from "../handling/outside.ts"
@@ -91,7 +93,9 @@ const sectionOf = Effect.fnUntraced(function*(server: Server, acquired: Acquired
     if (unreadable !== undefined) yield* stopUnreadable(server, unreadable)
     if (ended._tag === "Killed") gone(server)
     if (ended._tag === "Fenced") yield* logFenced(server, acquired, ended.requeued)
-    if (ended._tag === "Crashed") record(server, server.metrics.outcome("crash"), 1)
+    if (ended._tag === "Crashed" && fullIn(ended.cause) === undefined) {
+      record(server, server.metrics.outcome("crash"), 1)
+    }
     if (died !== undefined) yield* afterDeath(server, died)
     if (handled !== undefined) {
       record(server, server.metrics.outcome(handled.crashed === undefined ? handled.outcome : "crash"), 1)

@@ -13,7 +13,7 @@ import { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
 import * as Counters from "../../data/counters.ts"
 import * as Keys from "../../data/keys.ts"
-import { logWarning } from "../../transactions/logging.ts"
+import { logWarning } from "../../observing/logging.ts"
 import { transact } from "../../transactions/loop.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { DefinitionMismatch } from "../definition/errors.ts"
@@ -57,7 +57,7 @@ const initialise = Effect.fnUntraced(function*(
   }
   const head = bytes === undefined ? undefined : yield* headOf(bytes)
   if (head === undefined || options.reset) yield* writeFirst(behaviour, state, keys, head, initial.state)
-  else yield* readState(StateCodec.make(definition.state), keys)
+  else yield* readState(definition, keys, head)
   state.onCommit.push(() => logs.release())
   return keys
 })
@@ -74,7 +74,11 @@ const writeFirst = (
     const { definition } = behaviour
     writeName(state, keys, definition.name)
     yield* StateCodec.make(definition.state).write(keys.state, undefined, initial)
-    writeHead(state, keys, { ...head ?? first(definition), version: Keys.toText(state.operationId) })
+    const { format, stateVersion } = first(definition)
+    const version = Keys.toText(state.operationId)
+    // one that is reset has the newest version, too
+    const kept = head ?? first(definition)
+    writeHead(state, keys, { ...kept, version, format: Math.max(format, kept.format), stateVersion })
     // whoever watches for pushes sees when the key goes, and with it the server
     state.add(keys.push, Counters.amountBytes(0))
   })

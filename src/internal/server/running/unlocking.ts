@@ -16,11 +16,12 @@ import { Transaction } from "../../../Transaction.ts"
 import { equalsBytes } from "../../../Tuple.ts"
 import { show } from "../../data/show.ts"
 import { textOfCause } from "../../data/thrown.ts"
-import { logError } from "../../transactions/logging.ts"
+import { logError, logWarning } from "../../observing/logging.ts"
 import { transact } from "../../transactions/loop.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { signalKey } from "../../transactions/watching.ts"
 import type { LockedOutcome, Message, Settled } from "../definition/model.ts"
+import { fullIn, pauses } from "../handling/full.ts"
 import {
   answerOf,
   Crash,
@@ -113,11 +114,7 @@ export const finish = (
     })
   const crashed = (cause: Cause.Cause<unknown>) =>
     Effect.andThen(
-      logError(
-        `${server.name}: the locked handler of "${acquired.input.message.tag}" crashed, ` +
-          fateOf(server, acquired.lock),
-        cause
-      ),
+      logCrash(server, acquired, cause),
       Effect.catchIf(
         attempt(Exit.failCause(cause)),
         (error) => error._tag === "Crash" || error._tag === "StateError",
@@ -143,6 +140,14 @@ export const finish = (
   )
 }
 
+const logCrash = (server: Server, { input, lock }: Acquired, cause: Cause.Cause<unknown>): Effect.Effect<void> => {
+  const what = `${server.name}: the locked handler of "${input.message.tag}"`
+  const full = lock.attempts === undefined ? undefined : fullIn(cause)
+  return full === undefined
+    ? logError(`${what} crashed, ${fateOf(server, lock)}`, cause)
+    : logWarning(`${what} waits for room, and its message is queued again: ${full.message}`)
+}
+
 /** Between two tries on a store that does not answer, or has no room. */
 export const LOOK_AGAIN_MILLIS = 500
 
@@ -155,6 +160,7 @@ const isAway = (error: BackendError): boolean =>
 
 /** What a handler died of; it died of nothing when it failed with its call's error, or had to end. */
 const crashOf = (message: Message, cause: Cause.Cause<unknown>): Cause.Cause<unknown> | undefined => {
+  if (pauses(message, cause)) return Cause.die(Cause.squash(cause))
   if (Cause.hasFails(cause)) return message.kind === "call" ? undefined : Cause.die(Cause.squash(cause))
   return Cause.hasInterruptsOnly(cause) ? undefined : cause
 }
@@ -187,6 +193,9 @@ const finishBody = Effect.fnUntraced(function*(
   if (Exit.isFailure(run.exit) && !Cause.hasFails(run.exit.cause)) {
     const { cause } = run.exit
     if (Cause.hasInterruptsOnly(cause)) return yield* letGo(server, state, acquired, head)
+    if (acquired.lock.attempts !== undefined && fullIn(cause) !== undefined) {
+      return yield* waitForRoom(server, state, acquired, head, cause)
+    }
     if (isTriedAgain(server, acquired.lock)) return yield* tryAgain(server, state, acquired, head, cause)
   }
   const found = yield* Effect.result(loadState(server, head))
@@ -201,12 +210,18 @@ const finishBody = Effect.fnUntraced(function*(
     yield* save(server, state, loaded, loaded.state, { lock: { ...head.lock, millis: state.timeMillis } })
     return { _tag: "Again", state: loaded.state, version: loaded.head.version }
   }
-  forget(state, keys, token)
   if (handled.isGone === true) {
     keys.ring(state)
     yield* end(server, state, { ...loaded.head, lock: undefined }, handled.state)
     if (!server.isHosted) state.onCommit.unshift(() => gone(server))
-  } else yield* unlock(server, state, loaded, handled.state)
+  } else {
+    const written = yield* Effect.result(unlock(server, state, loaded, handled.state))
+    if (Result.isFailure(written)) {
+      if (!(written.failure instanceof Unreadable)) return yield* Effect.fail(written.failure)
+      return { ...yield* letGo(server, state, acquired, head), unreadable: written.failure }
+    }
+  }
+  forget(state, keys, token)
   return { _tag: "Done", ended: yield* answer(server, state, acquired, handled), handled }
 })
 
@@ -227,6 +242,19 @@ const tryAgain = (
 ) =>
   Effect.map(
     free(server, state, head, lock, lock.attempts! + 1, textOfCause(cause), server.options.deadLetterThreshold),
+    (died) => ({ _tag: "Done", ended: { _tag: "Crashed", cause }, died } as const)
+  )
+
+/** Ends the lock of a handler that met a full queue: no attempt is counted. */
+const waitForRoom = (
+  server: Server,
+  state: TransactionState,
+  { lock }: Acquired,
+  head: Head,
+  cause: Cause.Cause<unknown>
+) =>
+  Effect.map(
+    free(server, state, head, lock, lock.attempts, ""),
     (died) => ({ _tag: "Done", ended: { _tag: "Crashed", cause }, died } as const)
   )
 
@@ -317,7 +345,7 @@ const giveUp = Effect.fnUntraced(function*(
   state: TransactionState,
   { lock }: Acquired,
   loaded: Loaded
-): Effect.fn.Return<Finished, StateError, Transaction> {
+): Effect.fn.Return<Finished, StateError | Unreadable, Transaction> {
   yield* unlock(server, state, loaded, loaded.state)
   const ended = { _tag: "Fenced", requeued: lock.attempts !== undefined } as const
   if (lock.attempts === undefined) return { _tag: "Done", ended }

@@ -10,22 +10,23 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
 import type { BackendError } from "../../../BackendError.ts"
-import * as StateCodec from "../../../StateCodec.ts"
 import { Tenant } from "../../../Tenant.ts"
 import { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
+import { isA } from "../../data/show.ts"
 import type { Caller } from "../../queue/envelope.ts"
 import * as Queue from "../../queue/queue.ts"
 import { LocalHostsOf } from "../../tenant/hosts.ts"
 import { outside } from "../../transactions/callback.ts"
 import { transact } from "../../transactions/loop.ts"
-import { CallTimeout, InvalidTuid, ServerStopped } from "../definition/errors.ts"
+import type { TransactionState } from "../../transactions/state.ts"
+import { CallTimeout, InvalidTuid, QueueFull, ServerStopped } from "../definition/errors.ts"
 import type { Client, Definition } from "../definition/model.ts"
 import { type Addressed, identityOf, problemOfTuid, ServerKeys } from "../kept/layout.ts"
-import { headOf, named } from "../kept/state.ts"
+import { headOf, named, readState } from "../kept/state.ts"
 import * as Answers from "./answerCodec.ts"
 import { markWaiting } from "./answering.ts"
-import { check, type Checked, encodeCasts, push, sentNow, toBytes } from "./messages.ts"
+import { check, type Checked, encodeCasts, push, roomOf, sentNow, toBytes } from "./messages.ts"
 import { unlessWaitedFor } from "./within.ts"
 
 /** The keys of a server, or what is wrong with its tuid. */
@@ -76,9 +77,13 @@ export const withCall = <A, E>(
     const caller = { instance: tenant.instance, id, millis: Math.floor(now) }
     return Effect.onExit(use({ caller, answer }), (exit) => {
       end()
-      return Exit.isSuccess(exit) ? Effect.void : Effect.ignore(forget(tenant, keys, caller))
+      return Exit.isSuccess(exit) || isUnsent(exit) ? Effect.void : Effect.ignore(forget(tenant, keys, caller))
     })
   })
+
+/** Whether a call was refused before anything of it was written: there is nothing to take away. */
+const isUnsent = ({ cause }: Exit.Failure<unknown, unknown>): boolean =>
+  cause.reasons.every((reason) => reason._tag === "Fail" && isA(reason.error, QueueFull))
 
 /** Takes away the key that says that a call waits, where there may be one. */
 export const forget = (
@@ -101,16 +106,17 @@ export const awaitAnswer = (
     () => new ServerStopped({ ...identityOf(located), reason: "the scope of this process's tenant layer closed" })
   )
 
-/** Pushes a call and waits for the bytes of its answer. */
+/** Pushes a call and waits for the bytes of its answer; one that was tried already has its place whatever waits. */
 export const queued = Effect.fnUntraced(
-  function*(located: Located, checked: Checked, call: OpenCall, attempts: number) {
+  function*(located: Located, checked: Checked, call: OpenCall, attempts = 0, isTried = false) {
     const { definition, keys, tenant } = located
     yield* unlessWaitedFor(definition, checked.message.tag, located)
     const item = yield* Effect.fromResult(toBytes(located, checked, call.caller, yield* sentNow))
-    yield* tenant.pushes.push(item.length, (state) => {
+    const write = (state: TransactionState) => {
       markWaiting(state, keys, call.caller)
       push(state, keys, [item], attempts)
-    })
+    }
+    yield* tenant.pushes.push(item.length, write, isTried ? undefined : roomOf(located, 1))
     return yield* awaitAnswer(located, call)
   }
 )
@@ -136,7 +142,8 @@ export const make = (located: Located, call: Client["call"]): Client => {
           ? Effect.fail(items.failure)
           : tenant.pushes.push(
             items.success.reduce((bytes, item) => bytes + item.length, 0),
-            (state) => push(state, keys, items.success)
+            (state) => push(state, keys, items.success),
+            roomOf(located, items.success.length)
           )
       })
     )
@@ -154,7 +161,12 @@ export const make = (located: Located, call: Client["call"]): Client => {
     locked: named(located, run(isLocked)),
     state: named(
       located,
-      run(Effect.map(StateCodec.make(definition.state).read(keys.state), (stored) => stored?.value))
+      run(Effect.flatMap(Transaction, (state) =>
+        Effect.flatMap(state.get(keys.head), (bytes) =>
+          bytes === undefined
+            ? Effect.undefined
+            : Effect.flatMap(headOf(bytes), (head) =>
+              Effect.map(readState(definition, keys, head), (read) => read.state)))))
     )
   }
 }
@@ -170,7 +182,7 @@ export const client = Effect.fnUntraced(function*(definition: Definition, tuid: 
       Effect.fromResult(check(located, ["call"], "call", tag, payload)),
       (checked) =>
         Effect.flatMap(
-          withCall(located, (open) => queued(located, checked, open, 0)),
+          withCall(located, (open) => queued(located, checked, open)),
           (bytes) => Answers.decode(located, checked.message, bytes)
         )
     )

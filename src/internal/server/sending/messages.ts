@@ -7,7 +7,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import { VALUE_LIMIT_BYTES } from "../../../Backend.ts"
 import { Transaction } from "../../../Transaction.ts"
-import type * as Tuple from "../../../Tuple.ts"
+import * as Tuple from "../../../Tuple.ts"
 import { codecOf } from "../../data/codec.ts"
 import { show } from "../../data/show.ts"
 import { traceOf } from "../../data/trace.ts"
@@ -15,7 +15,7 @@ import * as Envelopes from "../../queue/envelope.ts"
 import * as Queue from "../../queue/queue.ts"
 import { PIECE_BYTES } from "../../tenant/limits.ts"
 import type { TransactionState } from "../../transactions/state.ts"
-import { InvalidPayload, PayloadTooLarge, UnknownMessage } from "../definition/errors.ts"
+import { InvalidPayload, PayloadTooLarge, QueueFull, UnknownMessage } from "../definition/errors.ts"
 import type { Definition, Kind, Message } from "../definition/model.ts"
 import { identityOf, ServerKeys } from "../kept/layout.ts"
 
@@ -108,6 +108,27 @@ export const push = (
   if (items.length > 0) keys.ring(state)
 }
 
+/**
+ * Refuses messages that a server has no room for. Nothing is read of a server without a limit; the look is by snapshot, so
+ * pushes conflict with nobody. A handler is not refused by its own server's queue: it would wait for itself.
+ */
+export const room = (
+  state: TransactionState,
+  who: Recipient,
+  count: number
+): Effect.Effect<void, QueueFull> => {
+  const limit = who.definition.maxQueueLength
+  if (limit === Infinity || count === 0 || isSelf(state, who)) return Effect.void
+  return Effect.flatMap(Queue.length(state, who.keys), (length) =>
+    length + count <= limit
+      ? Effect.void
+      : Effect.fail(new QueueFull({ ...identityOf(who), length, limit })))
+}
+
+/** What looks for room, of a server that has a limit. */
+export const roomOf = (who: Recipient, count: number) =>
+  who.definition.maxQueueLength === Infinity ? undefined : (state: TransactionState) => room(state, who, count)
+
 /** Where and when a message is sent. */
 export type Sent = Pick<Envelopes.Envelope, "trace" | "millis">
 
@@ -158,16 +179,17 @@ export const castAllTx = (
   tuid: Tuple.Tuple,
   operation: string,
   messages: ReadonlyArray<readonly [tag: string, payload?: unknown]>
-): Effect.Effect<void, InvalidPayload | UnknownMessage | PayloadTooLarge, Transaction> =>
+): Effect.Effect<void, Refused | PayloadTooLarge | QueueFull, Transaction> =>
   Effect.flatMap(Transaction, (state) =>
     Effect.flatMap(sentNow, (sent) => {
-      const keys = new ServerKeys(state.prefix, tuid, definition)
+      const who = { definition, keys: new ServerKeys(state.prefix, tuid, definition) }
       return Effect.flatMap(
-        Effect.fromResult(encodeCasts({ definition, keys }, operation, messages, sent)),
-        (items) => {
-          push(state, keys, items)
-          return Queue.done(state)
-        }
+        Effect.fromResult(encodeCasts(who, operation, messages, sent)),
+        (items) =>
+          Effect.flatMap(room(state, who, items.length), () => {
+            push(state, who.keys, items)
+            return Queue.done(state)
+          })
       )
     }))
 
@@ -175,7 +197,18 @@ const SELF = Symbol("effect-dgen/server/self")
 
 /** Says whose handlers a transaction runs. */
 export const runsFor = (state: TransactionState, definition: Definition, tuid: Tuple.Tuple): void =>
-  state.keep(SELF, { definition, tuid })
+  state.keep(SELF, { definition, tuid } satisfies Self)
+
+interface Self {
+  readonly definition: Definition
+  readonly tuid: Tuple.Tuple
+}
+
+/** Whether a transaction runs the handlers of this very server. */
+const isSelf = (state: TransactionState, { definition, keys }: Recipient): boolean => {
+  const running = state.kept<Self>(SELF)
+  return running?.definition === definition && Tuple.equalsBytes(Tuple.pack(running.tuid), Tuple.pack(keys.tuid))
+}
 
 /** The tuid of the server whose handler runs; a defect outside of one. */
 export const self = (
@@ -183,7 +216,7 @@ export const self = (
   operation: string
 ): Effect.Effect<Tuple.Tuple, never, Transaction> =>
   Effect.flatMap(Transaction, (state) => {
-    const running = state.kept<{ readonly definition: Definition; readonly tuid: Tuple.Tuple }>(SELF)
+    const running = state.kept<Self>(SELF)
     return running?.definition === definition
       ? Effect.succeed(running.tuid)
       : Effect.die(new TypeError(`${definition.name}.${operation}: only a handler of ${definition.name} has a self`))
@@ -194,5 +227,5 @@ export const castSelfTx = (
   definition: Definition,
   operation: string,
   messages: ReadonlyArray<readonly [tag: string, payload?: unknown]>
-): Effect.Effect<void, InvalidPayload | UnknownMessage | PayloadTooLarge, Transaction> =>
+): Effect.Effect<void, Refused | PayloadTooLarge | QueueFull, Transaction> =>
   Effect.flatMap(self(definition, operation), (tuid) => castAllTx(definition, tuid, operation, messages))

@@ -11,10 +11,10 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Tuple from "../../../Tuple.ts"
 import * as Counters from "../../data/counters.ts"
+import { logWarning } from "../../observing/logging.ts"
 import * as Envelopes from "../../queue/envelope.ts"
 import * as Queue from "../../queue/queue.ts"
 import { isBeyondReach, latestTick, type Ticks } from "../../schedules/ticks.ts"
-import { logWarning } from "../../transactions/logging.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import type { Server } from "../handling/server.ts"
 import { moveWake, readWake } from "../kept/indexes.ts"
@@ -43,22 +43,23 @@ export interface Looked {
   readonly dueMillis: number
 }
 
-const firstOf = (state: TransactionState, keys: ServerKeys): Effect.Effect<number> => {
+/** The first timer of a server, as far as one row says what it is. */
+export const firstTimer = (state: TransactionState, keys: ServerKeys): Effect.Effect<Rows.Row | undefined> => {
   const { begin, end } = Tuple.range([], keys.timers)
-  return Effect.map(
-    state.getRange(begin, end, { limit: 1 }),
-    ([row]) => row === undefined ? Infinity : Rows.assemble(keys, [row], true)[0]!.due
-  )
+  return Effect.map(state.getRange(begin, end, { limit: 1 }), (rows) => Rows.assemble(keys, rows, true)[0])
 }
+
+const firstDue = (state: TransactionState, keys: ServerKeys): Effect.Effect<number> =>
+  Effect.map(firstTimer(state, keys), (row) => row === undefined ? Infinity : row.due)
 
 /** Sends what is due, and says when there will be something. */
 export const fire = Effect.fnUntraced(function*(server: Server, state: TransactionState): Effect.fn.Return<Looked> {
   const { keys } = server
   const problems: Array<string> = []
-  const first = yield* firstOf(state, keys)
+  const first = yield* firstDue(state, keys)
   const done = first <= state.timeMillis ? yield* sendDue(state, keys, problems) : 0
   const isOther = done > 0 || first < Infinity && (yield* farOnes(server, state, problems))
-  const dueMillis = isOther ? yield* firstOf(state, keys) : first
+  const dueMillis = isOther ? yield* firstDue(state, keys) : first
   if (server.definition.hosted) yield* wake(state, keys, dueMillis)
   for (const problem of problems) {
     yield* logWarning(`${server.name}: ${problem}`)
@@ -147,23 +148,42 @@ const again = (
     state.set(Rows.idKey(keys, timer.id), Rows.encodeHeld({ mark: timer.mark, place }))
   })
 
-/** Begins timers anew that a wrong clock has put too far ahead (3): they lie at the far end. Succeeds with whether it did. */
+/** A timer that comes again, and the ticks that it has. */
+interface Recurring {
+  readonly timer: Rows.Timer
+  readonly ticks: Ticks
+}
+
+/** The timers at the far end that a wrong clock has put further ahead than they can reach (3). */
+export const beyondReach = (
+  state: TransactionState,
+  keys: ServerKeys
+): Effect.Effect<ReadonlyArray<Recurring>> => {
+  const { begin, end } = Tuple.range([], keys.timers)
+  return Effect.map(
+    state.getRange(begin, end, { limit: FAR_ROWS, reverse: true, snapshot: true }),
+    (found) =>
+      Rows.assemble(keys, found.toReversed(), true).flatMap(({ timer }) => {
+        const ticks = timer?.recurrence && ticksOf(timer.recurrence)
+        const isBeyond = ticks !== undefined && isBeyondReach(ticks, timer!.due, state.timeMillis)
+        return isBeyond ? [{ timer: timer!, ticks }] : []
+      })
+  )
+}
+
+/** Begins timers anew that a wrong clock has put too far ahead (3). Succeeds with whether it did. */
 const farOnes = Effect.fnUntraced(function*(
   server: Server,
   state: TransactionState,
   problems: Array<string>
 ): Effect.fn.Return<boolean> {
   const { keys } = server
-  const { begin, end } = Tuple.range([], keys.timers)
-  const found = yield* state.getRange(begin, end, { limit: FAR_ROWS, reverse: true, snapshot: true })
   let isOther = false
-  for (const [index, { timer }] of Rows.assemble(keys, found.toReversed(), true).entries()) {
-    const ticks = timer?.recurrence && ticksOf(timer.recurrence)
-    if (timer === undefined || ticks === undefined || !isBeyondReach(ticks, timer.due, state.timeMillis)) continue
+  for (const [index, { ticks, timer }] of (yield* beyondReach(state, keys)).entries()) {
     const next = ticks.next(state.timeMillis)
     const held = Rows.decodeHeld(yield* state.get(Rows.idKey(keys, timer.id)))
     if (next === undefined || held === undefined || !Tuple.equalsBytes(held.mark, timer.mark)) continue
-    Rows.clear(state, keys, timer)
+    Rows.clear(state, keys, timer, timer.mark)
     yield* again(state, keys, timer, next, SENT_LIMIT + index)
     problems.push(`the timer "${timer.id}" was set by a clock that was wrong, it begins anew`)
     isOther = true

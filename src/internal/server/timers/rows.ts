@@ -2,14 +2,15 @@
  * Where the timers of a server lie, and what a row says.
  *
  * ```
- * <server> "timer" <due> <version> <index> <piece>   a timer in the order of its time, in pieces where it is long
+ * <server> "timer" <due> <version> <index> <mark> <piece>   a timer in the order of its time, in pieces where it is long
  *          "timerId" <id>                             where the timer of an id lies, or that its message is on its way
  *          "timers"                                   how many there are
  *          "wake"                                     of a hosted server: when its definition's index wakes it
  * ```
  *
  * 1. `version` is the read version of the transaction that set the timer, `index` its number there: of two timers with one
- *    time the one that was set first comes first, whatever clocks say.
+ *    time the one that was set first comes first, whatever clocks say. Transactions that read one version tell theirs
+ *    apart by the mark.
  * 2. The row of an id has a mark that no other setting of it has. A timer's message carries the mark: it counts only while
  *    the row of its id has it (rule T3). The mark of a timer that has sent its only message stays until that is handled.
  */
@@ -56,8 +57,8 @@ export interface Row {
   readonly keys: ReadonlyArray<Uint8Array>
 }
 
-const keyOf = (keys: ServerKeys, { due, index, version }: Place, piece: number): Uint8Array =>
-  Tuple.pack([due, version, index, piece], keys.timers)
+const prefixOf = (keys: ServerKeys, { due, index, version }: Place, mark: Uint8Array): Uint8Array =>
+  Tuple.pack([due, version, index, mark], keys.timers)
 
 const dataOfRecurrence = (recurrence: Recurrence | undefined) =>
   recurrence === undefined
@@ -80,28 +81,34 @@ const recurrenceOf = (data: unknown): Recurrence | undefined | "unknown" => {
 export const write = (state: TransactionState, keys: ServerKeys, timer: Timer): void => {
   const { id, mark, message, recurrence } = timer
   const bytes = packValue([FORMAT, id, mark, dataOfRecurrence(recurrence), message])
+  const prefix = prefixOf(keys, timer, mark)
   for (let piece = 0; piece * PIECE_BYTES < bytes.length; piece++) {
-    state.set(keyOf(keys, timer, piece), bytes.subarray(piece * PIECE_BYTES, (piece + 1) * PIECE_BYTES))
+    state.set(Tuple.pack([piece], prefix), bytes.subarray(piece * PIECE_BYTES, (piece + 1) * PIECE_BYTES))
   }
 }
 
 /** Clears a timer's row, however many pieces it has. */
-export const clear = (state: TransactionState, keys: ServerKeys, { due, index, version }: Place): void => {
-  const begin = Tuple.pack([due, version, index], keys.timers)
+export const clear = (state: TransactionState, keys: ServerKeys, place: Place, mark: Uint8Array): void => {
+  const begin = prefixOf(keys, place, mark)
   state.clearRange(begin, Tuple.strinc(begin))
 }
 
-/** The place that a key says; `undefined` for a key that is none of ours. */
-const placeOfKey = (keys: ServerKeys, key: Uint8Array): Place | undefined => {
-  const elements = Result.getOrUndefined(Tuple.unpackResult(key, keys.timers.length))
-  if (elements?.length !== 4) return undefined
-  const [due, version, index] = elements
-  if (typeof due !== "number" || typeof index !== "number") return undefined
-  return typeof version === "number" || typeof version === "bigint" ? { due, version, index } : undefined
+/** What a key says of its timer. */
+interface Placed extends Place {
+  readonly mark: Uint8Array
 }
 
-const isOf = (a: Place, b: Place | undefined): boolean =>
-  b !== undefined && a.due === b.due && BigInt(a.version) === BigInt(b.version) && a.index === b.index
+/** The place that a key says; `undefined` for a key that is none of ours. */
+const placeOfKey = (keys: ServerKeys, key: Uint8Array): Placed | undefined => {
+  const elements = Result.getOrUndefined(Tuple.unpackResult(key, keys.timers.length))
+  if (elements?.length !== 5) return undefined
+  const [due, version, index, mark] = elements
+  if (typeof due !== "number" || typeof index !== "number" || !(mark instanceof Uint8Array)) return undefined
+  return typeof version === "number" || typeof version === "bigint" ? { due, version, index, mark } : undefined
+}
+
+const isOf = (a: Placed, b: Placed | undefined): boolean =>
+  b !== undefined && a.due === b.due && a.index === b.index && Tuple.equalsBytes(a.mark, b.mark)
 
 /** The timers of rows in order; the last one, of which pieces may follow, only when `isEnd`. */
 export const assemble = (keys: ServerKeys, rows: ReadonlyArray<KeyValue>, isEnd: boolean): ReadonlyArray<Row> => {
@@ -122,13 +129,13 @@ export const assemble = (keys: ServerKeys, rows: ReadonlyArray<KeyValue>, isEnd:
   return found
 }
 
-const timerOf = (place: Place, bytes: Uint8Array): Timer | undefined => {
+const timerOf = ({ due, index, version }: Place, bytes: Uint8Array): Timer | undefined => {
   const data = Result.getOrUndefined(unpackValue(bytes))
-  if (!Array.isArray(data) || data[0] !== FORMAT || !isTime(place.due)) return undefined
+  if (!Array.isArray(data) || data[0] !== FORMAT || !isTime(due)) return undefined
   const [, id, mark, repeats, message] = data as Array<unknown>
   const recurrence = recurrenceOf(repeats)
   if (typeof id !== "string" || !(mark instanceof Uint8Array) || !(message instanceof Uint8Array)) return undefined
-  return recurrence === "unknown" ? undefined : { ...place, id, mark, recurrence, message }
+  return recurrence === "unknown" ? undefined : { due, version, index, id, mark, recurrence, message }
 }
 
 /** What the store says of an id: the mark of its setting, and where its timer lies, if it has not sent its last message. */

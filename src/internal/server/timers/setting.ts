@@ -43,7 +43,7 @@ export const set = Effect.fnUntraced(function*(
   const id = timing.id ?? Buffer.from(mark).toString("hex")
   const idKey = Rows.idKey(keys, id)
   const held = timing.id === undefined ? undefined : Rows.decodeHeld(yield* state.get(idKey))
-  if (held?.place !== undefined) Rows.clear(state, keys, held.place)
+  if (held?.place !== undefined) Rows.clear(state, keys, held.place, held.mark)
   else {
     if ((yield* Queue.count(state, keys.timerCount)) >= definition.maxTimers) {
       return yield* new TooManyTimers({ ...identityOf({ definition, keys }), limit: definition.maxTimers })
@@ -86,7 +86,7 @@ export const cancel = (keys: ServerKeys, id: string): Effect.Effect<boolean, nev
       const held = Rows.decodeHeld(bytes)
       if (held === undefined) return false
       if (held.place !== undefined) {
-        Rows.clear(state, keys, held.place)
+        Rows.clear(state, keys, held.place, held.mark)
         state.add(keys.timerCount, Counters.MINUS_ONE)
       }
       state.clear(idKey)

@@ -1,14 +1,13 @@
 /**
- * From what a user wrote to what the runtime works on, and the types between them.
+ * What a user writes of a server, as types: its messages and actions, and the handlers, arguments and outcomes that follow
+ * from them. `making.ts` makes the runtime's model of it.
  */
 import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import type * as Exit from "effect/Exit"
-import * as Predicate from "effect/Predicate"
-import * as Schema from "effect/Schema"
+import type * as Schema from "effect/Schema"
 import type { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
-import { show } from "../../data/show.ts"
 import type * as Model from "./model.ts"
 import type {
   ActionRequest,
@@ -26,12 +25,18 @@ import type {
   Update,
   UpdateRefused
 } from "./outcome.ts"
+import type { StateVersions } from "./versions.ts"
 
 /** A schema whose codec needs no service. */
 export type PureSchema = Schema.Codec<any, any, never, never>
 
 /** The fields of a struct, each a schema whose codec needs no service. */
 export type PureFields = { readonly [field: string]: PureSchema }
+
+/** The state's type: that of its schema, or of its newest version. */
+export type StateType<S> = S extends StateVersions<infer Newest> ? Newest["Type"]
+  : S extends PureSchema ? S["Type"]
+  : never
 
 /** A payload: a schema, the fields of a struct, or none. */
 export type PayloadInput = PureSchema | PureFields | undefined
@@ -44,7 +49,7 @@ export type PayloadSchema<P> = P extends PureSchema ? P
 /** The value of a payload; `void` when there is none. */
 export type PayloadType<P> = P extends Schema.Constraint ? P["Type"] : void
 
-const MessageTypeId = "~effect-dgen/DgenServer/Message"
+export const MessageTypeId = "~effect-dgen/DgenServer/Message"
 
 /**
  * A call: it is answered.
@@ -275,113 +280,3 @@ export type ServicesOf<H> = {
 }[keyof H]
 
 export type { ActionRequest }
-
-const isSchema = (value: unknown): value is PureSchema => Schema.isSchema(value)
-
-/** The schema of a payload's definition; throws a `TypeError` for what is none. */
-export const payloadSchema = (what: string, payload: PayloadInput): PureSchema | undefined => {
-  if (payload === undefined || isSchema(payload)) return payload
-  if (!Predicate.isObject(payload) || !Object.values(payload).every(isSchema)) {
-    throw new TypeError(`${what} must be a schema, or an object of schemas, not ${show(payload)}`)
-  }
-  return Schema.Struct(payload) as unknown as PureSchema
-}
-
-/** A schema of a definition; throws a `TypeError` for what is none. */
-const schemaOf = (what: string, schema: PureSchema): PureSchema => {
-  if (isSchema(schema)) return schema
-  throw new TypeError(`${what} must be a schema, not ${show(schema)}`)
-}
-
-/** A message as the user's constructors make it. */
-export const message = (kind: Model.Kind, options: {
-  readonly payload?: PayloadInput
-  readonly success?: PureSchema | undefined
-  readonly error?: PureSchema | undefined
-  readonly locks?: boolean | undefined
-}): AnyMessage => {
-  const name = `DgenServer.${kind}`
-  if (!Predicate.isObject(options)) throw new TypeError(`${name}: the options must be an object, not ${show(options)}`)
-  const { error = Schema.Never, locks = false, payload, success = Schema.Void } = options
-  if (typeof locks !== "boolean") throw new TypeError(`${name}: locks must be true or false, not ${show(locks)}`)
-  return {
-    [MessageTypeId]: kind,
-    payload: payloadSchema(`${name}: the payload`, payload),
-    success: schemaOf(`${name}: success`, success),
-    error: schemaOf(`${name}: error`, error),
-    locks
-  } as any
-}
-
-/** Throws a `TypeError` for what no server can be. */
-/** The name of a hosted definition stands in the keys of its servers, beside their tuids. */
-export const HOSTED_NAME_LIMIT_BYTES = 256
-
-/** Timers of one server: more are better many servers. */
-const MAX_TIMERS = 100_000
-
-const checkDefinition = (
-  name: unknown,
-  options: { readonly messages: unknown; readonly actions?: unknown; readonly hosted?: unknown }
-): void => {
-  if (typeof name !== "string" || name === "" || !name.isWellFormed()) {
-    throw new TypeError(`DgenServer.Service: the name must be a text, and not empty, not ${show(name)}`)
-  }
-  if (!Predicate.isObject(options)) throw new TypeError(`${name}: the definition must be an object`)
-  const { actions = {}, messages } = options
-  if (!Predicate.isObject(messages)) throw new TypeError(`${name}: messages must be an object, not ${show(messages)}`)
-  if (!Predicate.isObject(actions)) throw new TypeError(`${name}: actions must be an object, not ${show(actions)}`)
-  if (options.hosted !== undefined && typeof options.hosted !== "boolean") {
-    throw new TypeError(`${name}: hosted must be true or false, not ${show(options.hosted)}`)
-  }
-  if (options.hosted === true && Buffer.byteLength(name) > HOSTED_NAME_LIMIT_BYTES) {
-    throw new TypeError(
-      `${name}: the name of a hosted server has ${HOSTED_NAME_LIMIT_BYTES} bytes at the most: shorten it`
-    )
-  }
-  const { maxTimers = MAX_TIMERS } = options as { readonly maxTimers?: unknown }
-  if (!Number.isInteger(maxTimers) || (maxTimers as number) < 1 || (maxTimers as number) > MAX_TIMERS) {
-    throw new TypeError(`${name}: maxTimers must be a whole number from 1 to ${MAX_TIMERS}, not ${show(maxTimers)}`)
-  }
-  for (const [tag, definition] of Object.entries(messages)) {
-    if (!Predicate.hasProperty(definition, MessageTypeId)) {
-      throw new TypeError(`${name}: the message "${tag}" must be made with DgenServer.call, cast or info`)
-    }
-  }
-}
-
-/** The runtime's model of a definition; throws a `TypeError` for what is none. */
-export const model = (name: string, options: {
-  readonly state: PureSchema
-  readonly messages: Messages
-  readonly actions?: Actions | undefined
-  readonly hosted?: boolean | undefined
-  readonly maxTimers?: number | undefined
-}): Model.Definition => {
-  checkDefinition(name, options)
-  return modelOf(name, options)
-}
-
-const modelOf = (name: string, options: Parameters<typeof model>[1]): Model.Definition => ({
-  name,
-  hosted: options.hosted ?? false,
-  maxTimers: options.maxTimers ?? MAX_TIMERS,
-  state: schemaOf(`${name}: the state`, options.state),
-  messages: new Map(
-    Object.entries(options.messages).map(([tag, definition]) => {
-      const { error, locks, payload, success } = definition as Call<
-        PureSchema | undefined,
-        PureSchema,
-        PureSchema,
-        boolean
-      >
-      return [tag, { tag, kind: definition[MessageTypeId], locks, payload, success, error }]
-    })
-  ),
-  actions: new Map(
-    Object.entries(options.actions ?? {}).map(([tag, payload]) => [
-      tag,
-      { tag, payload: payloadSchema(`${name}: the payload of the action "${tag}"`, payload) }
-    ])
-  )
-})

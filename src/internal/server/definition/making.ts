@@ -1,0 +1,154 @@
+/**
+ * From what a user wrote to what the runtime works on: messages and definitions, checked when they are made. What is none
+ * is a mistake of the program, and a `TypeError` that names it.
+ */
+import * as Predicate from "effect/Predicate"
+import * as Schema from "effect/Schema"
+import { show } from "../../data/show.ts"
+import type * as Model from "./model.ts"
+import {
+  type Actions,
+  type AnyMessage,
+  type Call,
+  type Messages,
+  MessageTypeId,
+  type PayloadInput,
+  type PureSchema
+} from "./protocol.ts"
+import { isVersions, schemasOf, type StateVersions } from "./versions.ts"
+
+const isSchema = (value: unknown): value is PureSchema => Schema.isSchema(value)
+
+/** The schema of a payload's definition; throws a `TypeError` for what is none. */
+export const payloadSchema = (what: string, payload: PayloadInput): PureSchema | undefined => {
+  if (payload === undefined || isSchema(payload)) return payload
+  if (!Predicate.isObject(payload) || !Object.values(payload).every(isSchema)) {
+    throw new TypeError(`${what} must be a schema, or an object of schemas, not ${show(payload)}`)
+  }
+  return Schema.Struct(payload) as unknown as PureSchema
+}
+
+/** A schema of a definition; throws a `TypeError` for what is none. */
+const schemaOf = (what: string, schema: PureSchema): PureSchema => {
+  if (isSchema(schema)) return schema
+  throw new TypeError(`${what} must be a schema, not ${show(schema)}`)
+}
+
+/** A message as the user's constructors make it. */
+export const message = (kind: Model.Kind, options: {
+  readonly payload?: PayloadInput
+  readonly success?: PureSchema | undefined
+  readonly error?: PureSchema | undefined
+  readonly locks?: boolean | undefined
+}): AnyMessage => {
+  const name = `DgenServer.${kind}`
+  if (!Predicate.isObject(options)) throw new TypeError(`${name}: the options must be an object, not ${show(options)}`)
+  const { error = Schema.Never, locks = false, payload, success = Schema.Void } = options
+  if (typeof locks !== "boolean") throw new TypeError(`${name}: locks must be true or false, not ${show(locks)}`)
+  return {
+    [MessageTypeId]: kind,
+    payload: payloadSchema(`${name}: the payload`, payload),
+    success: schemaOf(`${name}: success`, success),
+    error: schemaOf(`${name}: error`, error),
+    locks
+  } as any
+}
+
+/** The name of a hosted definition stands in the keys of its servers, beside their tuids. */
+export const HOSTED_NAME_LIMIT_BYTES = 256
+
+/** Timers of one server: more are better many servers. */
+const MAX_TIMERS = 100_000
+
+const isWhole = (value: unknown, most: number): value is number =>
+  Number.isSafeInteger(value) && (value as number) >= 1 && (value as number) <= most
+
+interface Limits {
+  readonly maxTimers?: unknown
+  readonly maxQueueLength?: unknown
+}
+
+/** Throws a `TypeError` for a limit that is none. */
+const checkLimits = (name: string, { maxQueueLength, maxTimers = MAX_TIMERS }: Limits): void => {
+  if (!isWhole(maxTimers, MAX_TIMERS)) {
+    throw new TypeError(`${name}: maxTimers must be a whole number from 1 to ${MAX_TIMERS}, not ${show(maxTimers)}`)
+  }
+  if (maxQueueLength !== undefined && !isWhole(maxQueueLength, Number.MAX_SAFE_INTEGER)) {
+    throw new TypeError(`${name}: maxQueueLength must be a whole number, 1 or more, not ${show(maxQueueLength)}`)
+  }
+}
+
+/** Throws a `TypeError` for what no server can be. */
+const checkDefinition = (
+  name: unknown,
+  options: { readonly messages: unknown; readonly actions?: unknown; readonly hosted?: unknown } & Limits
+): void => {
+  if (typeof name !== "string" || name === "" || !name.isWellFormed()) {
+    throw new TypeError(`DgenServer.Service: the name must be a text, and not empty, not ${show(name)}`)
+  }
+  if (!Predicate.isObject(options)) throw new TypeError(`${name}: the definition must be an object`)
+  const { actions = {}, messages } = options
+  if (!Predicate.isObject(messages)) throw new TypeError(`${name}: messages must be an object, not ${show(messages)}`)
+  if (!Predicate.isObject(actions)) throw new TypeError(`${name}: actions must be an object, not ${show(actions)}`)
+  if (options.hosted !== undefined && typeof options.hosted !== "boolean") {
+    throw new TypeError(`${name}: hosted must be true or false, not ${show(options.hosted)}`)
+  }
+  if (options.hosted === true && Buffer.byteLength(name) > HOSTED_NAME_LIMIT_BYTES) {
+    throw new TypeError(
+      `${name}: the name of a hosted server has ${HOSTED_NAME_LIMIT_BYTES} bytes at the most: shorten it`
+    )
+  }
+  checkLimits(name, options)
+  for (const [tag, definition] of Object.entries(messages)) {
+    if (!Predicate.hasProperty(definition, MessageTypeId)) {
+      throw new TypeError(`${name}: the message "${tag}" must be made with DgenServer.call, cast or info`)
+    }
+  }
+}
+
+/** The runtime's model of a definition; throws a `TypeError` for what is none. */
+export const model = (name: string, options: {
+  readonly state: PureSchema | StateVersions<any>
+  readonly messages: Messages
+  readonly actions?: Actions | undefined
+  readonly hosted?: boolean | undefined
+  readonly maxTimers?: number | undefined
+  readonly maxQueueLength?: number | undefined
+}): Model.Definition => {
+  checkDefinition(name, options)
+  return modelOf(name, options)
+}
+
+/** The schemas of a state, from the newest one back. */
+const stateOf = (name: string, state: PureSchema | StateVersions<any>) =>
+  isVersions(state)
+    ? {
+      state: state.schema as PureSchema,
+      earlier: state.steps.map((step, index) => ({ schema: schemasOf(state)[index]!, step }))
+    }
+    : { state: schemaOf(`${name}: the state`, state as PureSchema), earlier: [] }
+
+const modelOf = (name: string, options: Parameters<typeof model>[1]): Model.Definition => ({
+  name,
+  hosted: options.hosted ?? false,
+  maxTimers: options.maxTimers ?? MAX_TIMERS,
+  maxQueueLength: options.maxQueueLength ?? Infinity,
+  ...stateOf(name, options.state),
+  messages: new Map(
+    Object.entries(options.messages).map(([tag, definition]) => {
+      const { error, locks, payload, success } = definition as Call<
+        PureSchema | undefined,
+        PureSchema,
+        PureSchema,
+        boolean
+      >
+      return [tag, { tag, kind: definition[MessageTypeId], locks, payload, success, error }]
+    })
+  ),
+  actions: new Map(
+    Object.entries(options.actions ?? {}).map(([tag, payload]) => [
+      tag,
+      { tag, payload: payloadSchema(`${name}: the payload of the action "${tag}"`, payload) }
+    ])
+  )
+})

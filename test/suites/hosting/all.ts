@@ -1,0 +1,13 @@
+/** All that hosted servers and timers must do on every backend: another backend's tests run this one function. */
+import type { Store } from "../server/support.ts"
+import { timersSuite } from "../timers/timers.ts"
+import { goneSuite } from "./gone.ts"
+import { hostedLocksSuite } from "./locks.ts"
+import { sharingSuite } from "./sharing.ts"
+
+export const allHosting = (name: string, backend: Store): void => {
+  sharingSuite(name, backend)
+  hostedLocksSuite(name, backend)
+  goneSuite(name, backend)
+  timersSuite(name, backend)
+}
