@@ -41,7 +41,7 @@ import { atRest } from "../handling/gauges.ts"
 import type { Crash } from "../handling/handlers.ts"
 import { endsWithin } from "../handling/outside.ts"
 import { isEnded, make, type Server, stop, Unreadable } from "../handling/server.ts"
-import { IndexKeys, tuidOfKey, wakeUp } from "../kept/indexes.ts"
+import { indexesOf, type IndexKeys, tuidOfKey, wakeUp } from "../kept/indexes.ts"
 import { ServerKeys, textOfTuid } from "../kept/layout.ts"
 import type { Batch, Pace } from "../running/batch.ts"
 import { close } from "../running/closing.ts"
@@ -142,7 +142,7 @@ export class Host implements LocalHost {
     this.#parts = { ...parts, context: guarded(parts.context) }
     this.#name = behaviour.definition.name
     this.#life = Life.of(tenant)
-    this.#indexes = new IndexKeys(tenant.prefix, this.#name)
+    this.#indexes = indexesOf(tenant.prefix, this.#name)
     this.#bells = new Bells({
       tenant,
       indexes: this.#indexes,
