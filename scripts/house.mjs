@@ -24,9 +24,11 @@ const ROOMS = [
   ["internal/simulation", "faults, random numbers and virtual time of simulations"],
   ["internal/sqlite", "the file of SQLite and its store"],
   ["internal/foundationdb", "the driver of FoundationDB"],
+  ["internal/postgres", "the driver of PostgreSQL"],
   ["MemoryBackend.ts", "the store in memory, as a layer"],
   ["SqliteBackend.ts", "SQLite, as a layer"],
   ["FoundationDbBackend.ts", "FoundationDB, as a layer"],
+  ["PostgresBackend.ts", "PostgreSQL, as a layer"],
   ["internal/transactions", "one transaction: the retry loop, a try's state and overlay, slots, strict mode, watching"],
   ["Transaction.ts", "operations of transactions for users"],
   [
