@@ -43,7 +43,7 @@ import type { Crash } from "../handling/handlers.ts"
 import { endsWithin } from "../handling/outside.ts"
 import { isEnded, make, type Server, stop, Unreadable } from "../handling/server.ts"
 import * as Heads from "../kept/head.ts"
-import { giveWork, IndexKeys, tuidOfKey, wakeUp } from "../kept/indexes.ts"
+import { giveWork, indexesOf, type IndexKeys, tuidOfKey, wakeUp } from "../kept/indexes.ts"
 import { ServerKeys, textOfTuid } from "../kept/layout.ts"
 import type { Batch, Pace } from "../running/batch.ts"
 import { close } from "../running/closing.ts"
@@ -150,7 +150,7 @@ export class Host implements LocalHost {
     this.#parts = { ...parts, context: guarded(parts.context) }
     this.#name = behaviour.definition.name
     this.#life = Life.of(tenant)
-    this.#indexes = new IndexKeys(tenant.prefix, this.#name)
+    this.#indexes = indexesOf(tenant.prefix, this.#name)
     this.#bells = new Bells({
       tenant,
       indexes: this.#indexes,
