@@ -115,16 +115,6 @@ const clientOf = (definition: Model.Definition, tuid: Tuple.Tuple) =>
     }
   )
 
-/** What the handle of a server, or of one that this process hosts, has besides. */
-const withTimers = <A extends Model.Client & { readonly tuid: Tuple.Tuple }>(
-  definition: Model.Definition,
-  running: A
-): Effect.Effect<A & ReturnType<typeof timersOf>, never, Tenant> =>
-  Effect.map(Tenant, (tenant) => ({
-    ...running,
-    ...timersOf({ definition, tenant, keys: new ServerKeys(tenant.prefix, running.tuid, definition) })
-  }))
-
 /** The keys of the server whose handler runs. */
 const selfKeys = (definition: Model.Definition, operation: string) =>
   Effect.map(self(definition, operation), (tuid) => (prefix: Uint8Array) => new ServerKeys(prefix, tuid, definition))
@@ -141,10 +131,8 @@ export const make = (definition: Model.Definition): object => {
       Effect.andThen(checkBehaviour(definition, behaviour), checkOptions(name, started)),
       (checked) =>
         Effect.flatMap(effects, (handlers) =>
-          Effect.flatMap(
-            Runtime.start(behaviour, handlers, checked),
-            (running) => withTimers(definition, typedRunning(definition, running))
-          ))
+          Effect.map(Runtime.start(behaviour, handlers, checked), (running) =>
+            typedRunning(definition, running)))
     )
   return Object.assign(Base, {
     [DefinitionOf]: definition,

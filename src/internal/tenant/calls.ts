@@ -1,5 +1,6 @@
 /**
- * The calls of one tenant layer that wait for an answer, and how answers reach them.
+ * The calls of one tenant layer that wait for an answer, and how answers reach them: an answer lies in rows of its own, or,
+ * where very many calls of a layer get the same one in one commit, in a row together with their numbers.
  *
  * Owner: the tenant's layer. A call is registered before its message is pushed and removed when it ends; its fiber
  * awaits the deferred. The bell fiber belongs to the layer's scope.
@@ -22,6 +23,7 @@ import type { KeyValue } from "../../Backend.ts"
 import type { BackendError } from "../../BackendError.ts"
 import { Transaction } from "../../Transaction.ts"
 import * as Tuple from "../../Tuple.ts"
+import { packValue, unpackValue } from "../data/codec.ts"
 import * as Counters from "../data/counters.ts"
 import * as Keys from "../data/keys.ts"
 import { logWarning } from "../observing/logging.ts"
@@ -40,6 +42,14 @@ const PAUSE_MILLIS = 500
 /** The bytes of an answer, or that there will be none. */
 export type Settled = Exit.Exit<Uint8Array, "stopped">
 
+/** Rows of answers that one commit writes for a layer; what more calls get lies in shared rows. */
+const SINGLE_LIMIT = 1_000
+
+/** Calls that share a row: a number has nine bytes at the most, and so the row fits a value. */
+const SHARING_LIMIT = 9_000
+
+const SHARED = "shared"
+
 const bellKey = (prefix: Uint8Array, instance: Uint8Array): Uint8Array =>
   Tuple.pack(["bell"], processPrefix(prefix, instance))
 
@@ -54,6 +64,31 @@ export const writeAnswer = (state: TransactionState, instance: Uint8Array, id: n
     state.set(Tuple.pack([id, i, chunks], prefix), answer.subarray(i * PIECE_BYTES, (i + 1) * PIECE_BYTES))
   }
   state.add(bellKey(state.prefix, instance), Counters.PLUS_ONE)
+}
+
+/** Writes one short answer for any number of calls of another process, and rings its bell. */
+export const writeAnswers = (
+  state: TransactionState,
+  instance: Uint8Array,
+  ids: ReadonlyArray<number>,
+  answer: Uint8Array
+): void => {
+  for (const id of ids.slice(0, SINGLE_LIMIT)) writeAnswer(state, instance, id, answer)
+  const prefix = answerPrefix(state.prefix, instance)
+  for (let from = SINGLE_LIMIT; from < ids.length; from += SHARING_LIMIT) {
+    const sharing = ids.slice(from, from + SHARING_LIMIT)
+    // a call is answered once, so no other row has its number
+    state.set(Tuple.pack([SHARED, sharing[0]!], prefix), packValue([answer, sharing]))
+  }
+}
+
+/** The answers in a shared row; none in one that nobody wrote. */
+const sharedAnswers = (value: Uint8Array): ReadonlyArray<readonly [id: number, bytes: Uint8Array]> => {
+  const data = Result.getOrUndefined(unpackValue(value))
+  if (!Array.isArray(data)) return []
+  const [answer, ids] = data as ReadonlyArray<unknown>
+  if (!(answer instanceof Uint8Array) || !Array.isArray(ids)) return []
+  return ids.filter((id) => typeof id === "number").map((id) => [id, answer] as const)
 }
 
 /** The calls of the layer that a transaction runs in. */
@@ -171,11 +206,13 @@ export class Calls {
     const offset = answerPrefix(this.#target.prefix, this.#instance).length
     const answers = new Map<number, { readonly chunks: number; readonly pieces: Array<KeyValue> }>()
     const taken: Array<KeyValue> = []
+    const complete: Array<readonly [id: number, bytes: Uint8Array]> = []
     let last: number | undefined
     for (const row of rows) {
       const key = Result.getOrUndefined(Tuple.unpackResult(row.key, offset))
       if (key === undefined || typeof key[0] !== "number") {
         taken.push(row)
+        if (key?.[0] === SHARED) complete.push(...sharedAnswers(row.value))
         continue
       }
       last = key[0]
@@ -183,7 +220,6 @@ export class Calls {
       if (answer === undefined) answers.set(last, { chunks: Number(key[2]), pieces: [row] })
       else answer.pieces.push(row)
     }
-    const complete: Array<readonly [number, Uint8Array]> = []
     for (const [id, { chunks, pieces }] of answers) {
       const isCut = id === last && rows.length === ANSWERS_LIMIT && pieces.length < Math.min(chunks, ANSWERS_LIMIT)
       if (isCut) continue

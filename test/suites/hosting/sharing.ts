@@ -301,7 +301,7 @@ export const sharingSuite = (name: string, backend: Store): void => {
         const keys = yield* keysOf(seven.tuid)
         const { work } = new IndexKeys(prefix, "Cart")
         const locked = yield* Deferred.make<void>()
-        const dying = yield* host({}, Effect.andThen(Deferred.succeed(locked, undefined), Effect.never))
+        const dying = yield* host({ grace: 1 }, Effect.andThen(Deferred.succeed(locked, undefined), Effect.never))
         const caller = yield* inside(yield* elsewhere)(Cart.client(seven))
         const pays = yield* Effect.forkChild(caller.call("Pay", undefined, { timeout: "1 minute" }))
         yield* Deferred.await(locked)
@@ -315,6 +315,21 @@ export const sharingSuite = (name: string, backend: Store): void => {
         ])
         yield* host({ lockTimeout: "50 millis" })
         assert.strictEqual(yield* Fiber.join(pays), "paid")
+        yield* atRest
+      })
+    )
+
+    test(
+      "go on at once when an operator breaks the lock of a message that came past their queue",
+      Effect.gen(function*() {
+        const { context } = yield* host({ grace: 1 }, Effect.never)
+        const cart = yield* Effect.provideContext(Cart.hosted(seven), context)
+        const pays = yield* Effect.forkChild(cart.priorityCall("Pay"))
+        yield* until(cart.locked, (isLocked) => isLocked)
+        yield* cart.cast("Add", { sku: "ink" })
+        assert.isTrue(yield* inside(yield* elsewhere)(Tenant.transact(Cart.unlock(seven))))
+        yield* until(cart.state, (state) => state?.items.includes("ink") === true)
+        assert.strictEqual((yield* failureOf(pays))._tag, "LockFenced")
         yield* atRest
       })
     )

@@ -346,5 +346,27 @@ export const lifeSuite = (name: string, backend: Store) => {
         assert.deepStrictEqual(yield* scan(["Mill"]), [])
       })
     )
+    live(
+      "by kill leaves nothing to do for which its process could die too early, however many wait elsewhere",
+      Effect.gen(function*() {
+        let commits = -Infinity
+        const dying = yield* tapped({ before: () => commits++ < 1 ? Effect.void : Effect.never })
+        const killer = yield* inside(dying)(startMill({ consume: false }))
+        const count = 1_500
+        const callings = yield* Effect.forEach([elsewhere, elsewhere], (other) =>
+          Effect.gen(function*() {
+            const client = yield* inside(yield* other)(Mill.client())
+            return yield* Effect.forEach(
+              Array.from({ length: count }, (_, i) => i),
+              () => Effect.forkChild(Effect.flip(client.call("Log", undefined, { timeout: "1 minute" })))
+            )
+          }))
+        yield* until(killer.queueLength, (length) => length === callings.length * count)
+        commits = 0
+        yield* Effect.forkChild(killer.kill())
+        for (const call of callings.flat()) assert.strictEqual((yield* Fiber.join(call))._tag, "ServerKilled")
+        assert.deepStrictEqual(yield* scan(["Mill"]), [])
+      })
+    )
   })
 }

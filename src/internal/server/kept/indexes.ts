@@ -61,6 +61,17 @@ export class IndexKeys {
   }
 }
 
+const known = new WeakMap<Uint8Array, Map<string, IndexKeys>>()
+
+/** The indexes of a definition: its servers in a tenant layer, which may be very many, share them. */
+export const indexesOf = (tenantPrefix: Uint8Array, name: string): IndexKeys => {
+  let ofTenant = known.get(tenantPrefix)
+  if (ofTenant === undefined) known.set(tenantPrefix, ofTenant = new Map())
+  let indexes = ofTenant.get(name)
+  if (indexes === undefined) ofTenant.set(name, indexes = new IndexKeys(tenantPrefix, name))
+  return indexes
+}
+
 /** The bell of a server: the FNV-1a hash of its packed tuid. */
 export const bellOf = (packed: Uint8Array): number => hash(packed) % BELLS
 
@@ -73,24 +84,35 @@ export const hash = (bytes: Uint8Array, seed = 0x811c9dc5): number => {
   return (value ^ (value >>> 16)) >>> 0
 }
 
-/** A hosted server in the indexes of its definition. */
+/** A server in the indexes of its definition; a hosted one uses more than its place in the list. */
 export class Place {
   readonly indexes: IndexKeys
   readonly name: string
   readonly tuid: Tuple.Tuple
-  readonly packed: Uint8Array
-  readonly bell: number
-  readonly entry: Uint8Array
-  readonly listed: Uint8Array
+  #packed: Uint8Array | undefined
+  #entry: Uint8Array | undefined
 
   constructor(indexes: IndexKeys, name: string, tuid: Tuple.Tuple) {
     this.indexes = indexes
     this.name = name
     this.tuid = tuid
-    this.packed = Tuple.pack(tuid)
-    this.bell = bellOf(this.packed)
-    this.entry = Tuple.pack([tuid], indexes.entries(this.bell))
-    this.listed = Tuple.pack([tuid], indexes.list)
+  }
+
+  get packed(): Uint8Array {
+    return this.#packed ??= Tuple.pack(this.tuid)
+  }
+
+  get bell(): number {
+    return bellOf(this.packed)
+  }
+
+  get entry(): Uint8Array {
+    return this.#entry ??= Tuple.pack([this.tuid], this.indexes.entries(this.bell))
+  }
+
+  /** Used when a server is made and when it ends. */
+  get listed(): Uint8Array {
+    return Tuple.pack([this.tuid], this.indexes.list)
   }
 }
 

@@ -30,7 +30,7 @@ import * as Listed from "../../tenant/listed.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { signalKey } from "../../transactions/watching.ts"
 import * as Heads from "./head.ts"
-import { giveWork, IndexKeys, moveWake, Place, readWake } from "./indexes.ts"
+import { giveWork, indexesOf, moveWake, Place, readWake } from "./indexes.ts"
 
 /** What the keys of a server say of its definition. */
 interface Owner {
@@ -158,7 +158,7 @@ export class ServerKeys implements QueueKeys {
   /** Where the server stands in the indexes of its definition. */
   get place(): Place {
     const { name } = this.#definition
-    return this.#place ??= new Place(new IndexKeys(this.#tenantPrefix, name), name, this.tuid)
+    return this.#place ??= new Place(indexesOf(this.#tenantPrefix, name), name, this.tuid)
   }
 
   /** Wakes who runs the server: it has something to do. */

@@ -15,7 +15,7 @@ import type { Saved, Server } from "../handling/server.ts"
 import type { Head } from "../kept/head.ts"
 import { isListed } from "../kept/indexes.ts"
 import * as Answers from "../sending/answerCodec.ts"
-import { openCalls, sendAnswer } from "../sending/answering.ts"
+import { Callers, openCalls } from "../sending/answering.ts"
 import { callerOf } from "./kill.ts"
 import { requeue } from "./requeue.ts"
 
@@ -30,11 +30,13 @@ export const end = Effect.fnUntraced(function*(
   for (const { attempts, token } of head.fenced) {
     yield* requeue(transaction, keys, token, { attempts, threshold: Infinity, cause: "" })
   }
+  const callers = new Callers()
   for (const row of yield* openCalls(transaction, keys)) {
     transaction.clear(row.key)
     const caller = callerOf(row.key, keys.waiting.length)
-    if (caller !== undefined) sendAnswer(transaction, caller, Answers.killed)
+    if (caller !== undefined) callers.add(caller)
   }
+  callers.send(transaction, Answers.killed)
   transaction.clear(keys.head)
   transaction.clearRange(keys.state, Tuple.strinc(keys.state))
   yield* endTimers(server, transaction)

@@ -8,7 +8,7 @@ import * as Keys from "../../data/keys.ts"
 import { isComplete } from "../../tenant/listed.ts"
 import { IndexIncomplete } from "../definition/errors.ts"
 import type { Definition } from "../definition/model.ts"
-import { IndexKeys, tuidOfKey } from "../kept/indexes.ts"
+import { indexesOf, tuidOfKey } from "../kept/indexes.ts"
 
 /** Which servers to list. */
 export interface Page {
@@ -25,7 +25,7 @@ export const list = (
   Effect.gen(function*() {
     const state = yield* Transaction
     if (!(yield* isComplete(state))) return yield* new IndexIncomplete({ server: definition.name })
-    const indexes = new IndexKeys(state.prefix, definition.name)
+    const indexes = indexesOf(state.prefix, definition.name)
     const all = prefix === undefined ? Tuple.range([], indexes.list) : rangeOf(prefix, indexes.list)
     const from = after === undefined ? undefined : Keys.next(Tuple.pack([after], indexes.list))
     const begin = from !== undefined && Buffer.compare(from, all.begin) > 0 ? from : all.begin

@@ -31,7 +31,7 @@ import { record } from "../handling/metrics.ts"
 import { type Held, type HeldLogs, holdLogs, PureRunner } from "../handling/purity.ts"
 import { gone, isEnded, loadState, newborn, save, type Server, stop, Unreadable } from "../handling/server.ts"
 import type { Head, Lock } from "../kept/head.ts"
-import { giveWork, IndexKeys, Place, readWake, takeWork } from "../kept/indexes.ts"
+import { giveWork, indexesOf, Place, readWake, takeWork } from "../kept/indexes.ts"
 import { headOf, writeHead } from "../kept/state.ts"
 import { end } from "../mending/ending.ts"
 import { BROKEN, type Died, requeue } from "../mending/requeue.ts"
@@ -167,7 +167,7 @@ const handOver = (server: Server, state: TransactionState, head: Head, owner: st
   const { place } = server.keys
   return Effect.map(state.get(place.entry), (): Batch => {
     state.clear(place.entry)
-    if (head.format === 2) giveWork(state, new Place(new IndexKeys(state.prefix, owner), owner, server.tuid))
+    if (head.format === 2) giveWork(state, new Place(indexesOf(state.prefix, owner), owner, server.tuid))
     return { _tag: "Foreign" }
   })
 }

@@ -27,6 +27,7 @@ import * as Answers from "../sending/answerCodec.ts"
 import * as Clients from "../sending/client.ts"
 import { check, type Checked, type Sent, toBytes } from "../sending/messages.ts"
 import { runningIn, type Within } from "../sending/within.ts"
+import { timersOf } from "../timers/client.ts"
 import { close } from "./closing.ts"
 import { type Direct, type Progress, runInline, runPriority } from "./immediate.ts"
 
@@ -194,10 +195,11 @@ const telling = (server: Server, kinds: ReadonlyArray<Kind>, operation: string) 
   )
 
 /** The handle of a server. */
-export const make = (server: Server): Running => {
+export const make = (server: Server): Running & ReturnType<typeof timersOf> => {
   const { consume, consumeK } = server.options
   return {
     ...Clients.make(server, calling(server, "call", consume && consumeK === 1 ? inline : throughQueue)),
+    ...timersOf(server),
     tuid: server.tuid,
     priorityCall: calling(server, "priorityCall", pastQueue),
     priorityCast: telling(server, ["cast"], "priorityCast"),

@@ -241,7 +241,8 @@ const orCrash = <A>(
 /** What a call conflicted with may have been the end of the server: then there is no queue to go to. */
 const unlessKilled = (server: Server): Effect.Effect<Progress, Failure> =>
   Effect.flatMap(
-    Effect.orElseSucceed(exists(server), () => true),
+    // the next message of a hosted server begins its life
+    server.isHosted ? Effect.succeed(true) : Effect.orElseSucceed(exists(server), () => true),
     (still): Effect.Effect<Progress, Failure> =>
       still ? Effect.succeed(TRIED) : failed(server, new ServerKilled(identityOf(server)))
   )

@@ -11,8 +11,9 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type { KeyValue } from "../../../Backend.ts"
 import * as Tuple from "../../../Tuple.ts"
+import * as Keys from "../../data/keys.ts"
 import type { Caller } from "../../queue/envelope.ts"
-import { CallsOf, writeAnswer } from "../../tenant/calls.ts"
+import { CallsOf, writeAnswer, writeAnswers } from "../../tenant/calls.ts"
 import { processPrefix } from "../../tenant/layout.ts"
 import { PresenceOf } from "../../tenant/presence.ts"
 import type { TransactionState } from "../../transactions/state.ts"
@@ -98,5 +99,42 @@ export const sendAnswer = (
     return
   }
   writeAnswer(state, caller.instance, caller.id, answer)
-  signalKey(state.target, state, Tuple.pack(["bell"], processPrefix(state.prefix, caller.instance)))
+  ring(state, caller.instance)
+}
+
+const ring = (state: TransactionState, instance: Uint8Array): void =>
+  signalKey(state.target, state, Tuple.pack(["bell"], processPrefix(state.prefix, instance)))
+
+/** The calls of one layer. */
+interface OfLayer {
+  readonly instance: Uint8Array
+  readonly ids: Array<number>
+}
+
+/** Calls by their layers: many calls take little memory so. */
+export class Callers {
+  readonly #layers = new Map<string, OfLayer>()
+
+  add({ id, instance }: Pick<Caller, "instance" | "id">): void {
+    const key = Keys.toText(instance)
+    const known = this.#layers.get(key)
+    if (known === undefined) this.#layers.set(key, { instance, ids: [id] })
+    else known.ids.push(id)
+  }
+
+  /** Sends all of them the same short answer, as `sendAnswer` does; any number fits a transaction. */
+  send(state: TransactionState, answer: Uint8Array): void {
+    const calls = Context.get(state.target.services, CallsOf)
+    for (const { ids, instance } of this.#layers.values()) {
+      const away = calls === undefined ? ids : ids.filter((id) => !calls.has(instance, id))
+      if (calls !== undefined && away.length < ids.length) {
+        state.onCommit.push(() => {
+          for (const id of ids) calls.settle(id, Exit.succeed(answer))
+        })
+      }
+      if (away.length === 0) continue
+      writeAnswers(state, instance, away, answer)
+      ring(state, instance)
+    }
+  }
 }

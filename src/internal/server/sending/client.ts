@@ -128,6 +128,21 @@ export const exists = ({ keys, tenant }: Located): Effect.Effect<boolean, Backen
     Effect.flatMap(Transaction, (state) => Effect.map(state.get(keys.head), (head) => head !== undefined))
   )
 
+const isLocked = (keys: ServerKeys) =>
+  Effect.flatMap(Transaction, (state) =>
+    Effect.flatMap(
+      state.get(keys.head),
+      (bytes) =>
+        bytes === undefined ? Effect.succeed(false) : Effect.map(headOf(bytes), (head) => head.lock !== undefined)
+    ))
+
+const stateOf = (definition: Definition, keys: ServerKeys) =>
+  Effect.flatMap(Transaction, (state) =>
+    Effect.flatMap(state.get(keys.head), (bytes) =>
+      bytes === undefined
+        ? Effect.undefined
+        : Effect.flatMap(headOf(bytes), (head) => Effect.map(readState(definition, keys, head), (read) => read.state))))
+
 /** A client of a server whose keys are known. */
 export const make = (located: Located, call: Client["call"]): Client => {
   const { definition, keys, tenant } = located
@@ -147,27 +162,14 @@ export const make = (located: Located, call: Client["call"]): Client => {
           )
       })
     )
-  const isLocked = Effect.flatMap(Transaction, (state) =>
-    Effect.flatMap(
-      state.get(keys.head),
-      (bytes) =>
-        bytes === undefined ? Effect.succeed(false) : Effect.map(headOf(bytes), (head) => head.lock !== undefined)
-    ))
   return {
     call,
     cast: (tag, payload) => send("cast", [[tag, payload]]),
     castAll: (messages) => send("castAll", messages),
-    queueLength: run(Effect.flatMap(Transaction, (state) => Queue.length(state, keys))),
-    locked: named(located, run(isLocked)),
-    state: named(
-      located,
-      run(Effect.flatMap(Transaction, (state) =>
-        Effect.flatMap(state.get(keys.head), (bytes) =>
-          bytes === undefined
-            ? Effect.undefined
-            : Effect.flatMap(headOf(bytes), (head) =>
-              Effect.map(readState(definition, keys, head), (read) => read.state)))))
-    )
+    // made when they are run: very many handles never look
+    queueLength: Effect.suspend(() => run(Effect.flatMap(Transaction, (state) => Queue.length(state, keys)))),
+    locked: Effect.suspend(() => named(located, run(isLocked(keys)))),
+    state: Effect.suspend(() => named(located, run(stateOf(definition, keys))))
   }
 }
 
