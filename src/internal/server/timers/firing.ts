@@ -27,6 +27,9 @@ import * as Rows from "./rows.ts"
 const SENT_LIMIT = 500
 const SENT_LIMIT_BYTES = 1_000_000
 
+/** What a key that is taken away counts in its transaction. */
+const SWEPT_BYTES = 2_000
+
 /** Rows that one look reads. */
 const PAGE_ROWS = 600
 
@@ -40,6 +43,8 @@ const FAR_ROWS = 20
 export interface Looked {
   /** How many it sent, or took away. */
   readonly done: number
+  /** About how many bytes it writes. */
+  readonly bytes: number
   /** When there will be something to send; `Infinity` when there is no timer. */
   readonly dueMillis: number
   /** When there will be a key to take away. */
@@ -61,14 +66,15 @@ const firstDue = (state: TransactionState, keys: ServerKeys): Effect.Effect<numb
  * its timers.
  */
 export const fire = Effect.fnUntraced(function*(
-  server: Server,
+  server: Pick<Server, "definition" | "keys" | "name">,
   state: TransactionState,
   isKeyed: boolean
 ): Effect.fn.Return<Looked> {
   const { keys } = server
   const problems: Array<string> = []
   const first = yield* firstDue(state, keys)
-  const done = first <= state.timeMillis ? yield* sendDue(state, keys, problems) : 0
+  const isDue = first <= state.timeMillis
+  const { bytes, done } = isDue ? yield* sendDue(state, keys, problems) : { bytes: 0, done: 0 }
   const isOther = done > 0 || first < Infinity && (yield* farOnes(server, state, problems))
   const dueMillis = isOther ? yield* firstDue(state, keys) : first
   const { hosted } = server.definition
@@ -79,15 +85,20 @@ export const fire = Effect.fnUntraced(function*(
   for (const problem of problems) {
     yield* logWarning(`${server.name}: ${problem}`)
   }
-  return { done: done + swept.done, dueMillis, keysDueMillis: swept.dueMillis }
+  return {
+    bytes: bytes + swept.done * SWEPT_BYTES,
+    done: done + swept.done,
+    dueMillis,
+    keysDueMillis: swept.dueMillis
+  }
 })
 
-/** Sends the first of the timers that are due. Succeeds with how many rows it is done with. */
+/** Sends the first of the timers that are due. Succeeds with how many it is done with, and their bytes. */
 const sendDue = Effect.fnUntraced(function*(
   state: TransactionState,
   keys: ServerKeys,
   problems: Array<string>
-): Effect.fn.Return<number> {
+): Effect.fn.Return<Pick<Looked, "bytes" | "done">> {
   const now = state.timeMillis
   const { begin } = Tuple.range([], keys.timers)
   const until = Tuple.pack([Math.floor(now) + 1], keys.timers)
@@ -120,7 +131,7 @@ const sendDue = Effect.fnUntraced(function*(
     else yield* again(state, keys, timer, next, done)
   }
   if (sent > 0) keys.ring(state)
-  return done
+  return { bytes, done }
 })
 
 /** The tick that a due timer is sent for; `undefined` when all that it missed are skipped. */
@@ -188,11 +199,10 @@ export const beyondReach = (
 
 /** Begins timers anew that a wrong clock has put too far ahead (3). Succeeds with whether it did. */
 const farOnes = Effect.fnUntraced(function*(
-  server: Server,
+  { keys }: Pick<Server, "keys">,
   state: TransactionState,
   problems: Array<string>
 ): Effect.fn.Return<boolean> {
-  const { keys } = server
   let isOther = false
   for (const [index, { ticks, timer }] of (yield* beyondReach(state, keys)).entries()) {
     const next = ticks.next(state.timeMillis)
