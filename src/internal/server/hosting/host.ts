@@ -458,7 +458,7 @@ export class Host implements LocalHost {
     })
     return known.resident = {
       server,
-      pace: paceOf(server),
+      pace: paceOf(server, Effect.runSyncWith(context)(Clock.Clock).currentTimeMillisUnsafe()),
       step: undefined,
       lockStep: undefined,
       unreadableMillis: UNREADABLE_FIRST_MILLIS,
