@@ -58,7 +58,7 @@ export const OrderLocked = Order.lockedLayer({
       onFailure: (declined) =>
         DgenServer.update((now: OrderState) =>
           Effect.as(
-            Order.replyTo(from!, Exit.fail(declined)),
+            Order.replyTo(from, Exit.fail(declined)),
             DgenServer.noReply({ ...now, status: "open" as const })
           )
         )

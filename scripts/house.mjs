@@ -24,9 +24,11 @@ const ROOMS = [
   ["internal/simulation", "faults, random numbers and virtual time of simulations"],
   ["internal/sqlite", "the file of SQLite and its store"],
   ["internal/foundationdb", "the driver of FoundationDB"],
+  ["internal/postgres", "the driver of PostgreSQL"],
   ["MemoryBackend.ts", "the store in memory, as a layer"],
   ["SqliteBackend.ts", "SQLite, as a layer"],
   ["FoundationDbBackend.ts", "FoundationDB, as a layer"],
+  ["PostgresBackend.ts", "PostgreSQL, as a layer"],
   ["internal/transactions", "one transaction: the retry loop, a try's state and overlay, slots, strict mode, watching"],
   ["Transaction.ts", "operations of transactions for users"],
   [
@@ -60,9 +62,12 @@ const ROOMS = [
   ["internal/jobs/definition", "what jobs of a type are: options, keys, errors"],
   [
     "internal/jobs/kept",
-    "what is kept of a job: its row, its states and the changes between them, rates, what is told of it"
+    "what is kept of a job: its row, its states and the changes between them, whom it waits for, rates, what is told of it"
   ],
-  ["internal/jobs/operations", "what a program asks of jobs: transaction effects on one, looks at many"],
+  [
+    "internal/jobs/operations",
+    "what a program asks of jobs: transaction effects on one, whom it waits for, looks at many"
+  ],
   ["internal/jobs/background", "what fibers of a process share for a type: watches, the monitor of leases"],
   ["internal/jobs/watching", "subscriptions, and waiting for a job"],
   ["internal/jobs/working", "taking jobs, running their handlers, renewing their leases"],

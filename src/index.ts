@@ -100,6 +100,21 @@ export * as Jobs from "./Jobs.ts"
 export * as MemoryBackend from "./MemoryBackend.ts"
 
 /**
+ * The backend for a PostgreSQL server, 14 or newer, shared by any number of processes. A commit that was reported is in the
+ * server's log on the disk, and on its synchronous standbys where there are some.
+ *
+ * It uses the npm package `pg`, an optional peer dependency that this module alone imports, when its layer is built. The
+ * layer makes the tables it needs, in a schema of its own, unless it is told not to.
+ *
+ * What you owe: the package, a role that may use the schema, and connections that the server has room for. Between the program
+ * and the server there may be a pooler in transaction mode; commits of other processes are then heard at once only through
+ * `listen`, a connection around the pooler, and seen every 250 ms without it.
+ *
+ * @since 0.1.0
+ */
+export * as PostgresBackend from "./PostgresBackend.ts"
+
+/**
  * The embedded backend: one SQLite file, used by any number of processes of one machine, with nothing to install. A
  * commit that was reported survives a crash and a loss of power (WAL with `synchronous=FULL`), and concurrent commits of
  * a process share a disk sync.

@@ -1,6 +1,6 @@
 /** The customers of the shop: they come through HTTP, want what the shop has, and ask again until they know. */
 import { Effect, Schedule, Schema } from "effect"
-import { HttpClient, HttpClientRequest } from "effect/http"
+import { HttpClient, HttpClientRequest, HttpClientResponse } from "effect/http"
 
 /** One who orders, and pays with a card, or not at all. */
 export interface Customer {
@@ -26,8 +26,14 @@ const asked = (request: HttpClientRequest.HttpClientRequest): Effect.Effect<Answ
     return { status: response.status, body: (yield* response.json) as Answer["body"] }
   }).pipe(Effect.retry(Schedule.spaced("100 millis")), Effect.orDie)
 
+/** Delivers pieces. Not to be asked twice: a delivery has no number. */
 export const deliver = (shop: string, article: string, pieces: number) =>
-  HttpClient.execute(HttpClientRequest.bodyJsonUnsafe(HttpClientRequest.post(`${shop}/stock/${article}`), { pieces }))
+  Effect.flatMap(
+    HttpClient.execute(
+      HttpClientRequest.bodyJsonUnsafe(HttpClientRequest.post(`${shop}/stock/${article}`), { pieces })
+    ),
+    HttpClientResponse.filterStatusOk
+  )
 
 const post = (url: string, body: unknown) => asked(HttpClientRequest.bodyJsonUnsafe(HttpClientRequest.post(url), body))
 

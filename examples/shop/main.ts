@@ -35,21 +35,31 @@ const customers: ReadonlyArray<Customer> = Array.from({ length: CUSTOMERS }, (_,
   card: [undefined, "stolen", "good", "good", "good"][i % 5]
 }))
 
-/** A process that says why it ended, if it was not told to. */
-const start = (file: string): ChildProcess =>
-  fork(join(import.meta.dirname, file), {
+/** A process of the shop, and what it says when it is there. */
+interface Started {
+  readonly child: ChildProcess
+  readonly there: Promise<string>
+}
+
+const start = (file: string): Started => {
+  const child = fork(join(import.meta.dirname, file), {
     env: { ...process.env, SHOP_FOLDER: folder },
     execArgv: ["--conditions=effect-dgen-source", "--disable-warning=ExperimentalWarning"]
   })
+  return { child, there: new Promise((resolve) => child.once("message", (said) => resolve(String(said)))) }
+}
 
 const workers = [start("worker.ts"), start("worker.ts")]
 
 /** Ends a process; succeeds with its exit code, or the signal that ended it. */
-const end = (child: ChildProcess, signal: "SIGTERM" | "SIGKILL"): Promise<number | string> =>
+const end = ({ child }: Started, signal: "SIGTERM" | "SIGKILL"): Promise<number | string> =>
   new Promise((resolve) => {
     child.once("exit", (code, killedBy) => resolve(code ?? killedBy!))
     child.kill(signal)
   })
+
+/** Tells a process to end, which it hears from when it is there. */
+const finish = (started: Started): Promise<number | string> => started.there.then(() => end(started, "SIGTERM"))
 
 /** A worker dies, without any warning, and another one is started in its place. */
 const kill = Effect.fnUntraced(function*(which: number, served: number) {
@@ -60,7 +70,7 @@ const kill = Effect.fnUntraced(function*(which: number, served: number) {
 
 const day = Effect.gen(function*() {
   const front = start("front.ts")
-  const shop = yield* Effect.promise(() => new Promise<string>((resolve) => front.once("message", resolve)))
+  const shop = yield* Effect.promise(() => front.there)
   yield* Console.log("the shop is open")
   yield* Effect.forEach(DELIVERIES, ([article, pieces]) => deliver(shop, article, pieces))
   const ended: Record<string, number> = { paid: 0, cancelled: 0, soldOut: 0 }
@@ -80,7 +90,7 @@ const day = Effect.gen(function*() {
     schedule: Schedule.spaced("50 millis"),
     until: ({ pending, running }) => pending + running === 0
   })
-  const codes = yield* Effect.promise(() => Promise.all([front, ...workers].map((child) => end(child, "SIGTERM"))))
+  const codes = yield* Effect.promise(() => Promise.all([front, ...workers].map(finish)))
   yield* Console.log(`front and workers have ended: ${codes.join(", ")}`)
 })
 

@@ -28,7 +28,8 @@ const MailWorker = Mails.workerLayer(
 
 const Worker = Layer.mergeAll(StockHost, OrderHost, MailWorker).pipe(Layer.provide(storeIn(folder)))
 
-// does not outlive the process that started it
-process.once("disconnect", () => process.exit(1))
-
 NodeRuntime.runMain(Layer.launch(Worker))
+
+// the process that started this one, if any, is told that it is there; this one does not outlive it
+process.once("disconnect", () => process.exit(1))
+process.send?.("there")

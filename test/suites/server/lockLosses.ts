@@ -113,7 +113,8 @@ export const lockLossesSuite = (name: string, backend: Store) => {
               })
               : Effect.void
         })
-        yield* inside(tenant)(startDesk(other, { lockTimeout }))
+        // long enough for the other process to stop when it is the one that takes it next
+        yield* inside(tenant)(startDesk(other, { lockTimeout: "500 millis" }))
         yield* Deferred.await(interrupted)
         // whoever takes it next: it is the second attempt
         yield* Effect.raceFirst(Fiber.join(call), until(client.locked, (locked) => locked))

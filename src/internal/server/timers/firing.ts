@@ -39,6 +39,8 @@ const FAR_ROWS = 20
 export interface Looked {
   /** How many it sent, or took away. */
   readonly done: number
+  /** The bytes of what it sent. */
+  readonly bytes: number
   /** When there will be something to send; `Infinity` when there is no timer. */
   readonly dueMillis: number
 }
@@ -53,26 +55,30 @@ const firstDue = (state: TransactionState, keys: ServerKeys): Effect.Effect<numb
   Effect.map(firstTimer(state, keys), (row) => row === undefined ? Infinity : row.due)
 
 /** Sends what is due, and says when there will be something. */
-export const fire = Effect.fnUntraced(function*(server: Server, state: TransactionState): Effect.fn.Return<Looked> {
+export const fire = Effect.fnUntraced(function*(
+  server: Pick<Server, "definition" | "keys" | "name">,
+  state: TransactionState
+): Effect.fn.Return<Looked> {
   const { keys } = server
   const problems: Array<string> = []
   const first = yield* firstDue(state, keys)
-  const done = first <= state.timeMillis ? yield* sendDue(state, keys, problems) : 0
+  const isDue = first <= state.timeMillis
+  const { bytes, done } = isDue ? yield* sendDue(state, keys, problems) : { bytes: 0, done: 0 }
   const isOther = done > 0 || first < Infinity && (yield* farOnes(server, state, problems))
   const dueMillis = isOther ? yield* firstDue(state, keys) : first
   if (server.definition.hosted) yield* wake(state, keys, dueMillis)
   for (const problem of problems) {
     yield* logWarning(`${server.name}: ${problem}`)
   }
-  return { done, dueMillis }
+  return { bytes, done, dueMillis }
 })
 
-/** Sends the first of the timers that are due. Succeeds with how many rows it is done with. */
+/** Sends the first of the timers that are due. Succeeds with how many it is done with, and their bytes. */
 const sendDue = Effect.fnUntraced(function*(
   state: TransactionState,
   keys: ServerKeys,
   problems: Array<string>
-): Effect.fn.Return<number> {
+): Effect.fn.Return<Pick<Looked, "bytes" | "done">> {
   const now = state.timeMillis
   const { begin } = Tuple.range([], keys.timers)
   const until = Tuple.pack([Math.floor(now) + 1], keys.timers)
@@ -105,7 +111,7 @@ const sendDue = Effect.fnUntraced(function*(
     else yield* again(state, keys, timer, next, done)
   }
   if (sent > 0) keys.ring(state)
-  return done
+  return { bytes, done }
 })
 
 /** The tick that a due timer is sent for; `undefined` when all that it missed are skipped. */
@@ -173,11 +179,10 @@ export const beyondReach = (
 
 /** Begins timers anew that a wrong clock has put too far ahead (3). Succeeds with whether it did. */
 const farOnes = Effect.fnUntraced(function*(
-  server: Server,
+  { keys }: Pick<Server, "keys">,
   state: TransactionState,
   problems: Array<string>
 ): Effect.fn.Return<boolean> {
-  const { keys } = server
   let isOther = false
   for (const [index, { ticks, timer }] of (yield* beyondReach(state, keys)).entries()) {
     const next = ticks.next(state.timeMillis)
