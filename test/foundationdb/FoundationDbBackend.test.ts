@@ -21,5 +21,5 @@ onFoundationDb("servers on FoundationDbBackend", (layer) => {
   hostileBytesSuite("servers on FoundationDbBackend", layer)
   wrongOutcomesSuite("servers on FoundationDbBackend", layer)
 })
-onFoundationDb("jobs on FoundationDbBackend", (layer) => jobsSuite("jobs on FoundationDbBackend", layer))
+onFoundationDb("jobs on FoundationDbBackend", (layer) => jobsSuite("jobs on FoundationDbBackend", layer, false))
 onFoundationDb("hosted servers on FoundationDbBackend", (layer) => allHosting("FoundationDbBackend", layer))
