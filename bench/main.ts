@@ -5,6 +5,7 @@
  *   npm run bench -- --only calls --folder /dev/shm
  *   npm run bench -- --only backlog --backlog 1000000
  *   npm run bench -- --only idle --servers 10000
+ *   npm run bench -- --only hosting --existing 1000000
  *   npm run bench -- --only clearing --messages 1000000
  *
  * `flush ms` is what one commit of SQLite took: on a disk mostly its sync, so that ratios of different disks can be told
@@ -15,13 +16,14 @@ import * as fs from "node:fs"
 import { backlog } from "./backlog.ts"
 import { calls, throughput } from "./calls.ts"
 import { clearing } from "./clearing.ts"
+import { hosting } from "./hosting.ts"
 import { idle } from "./idle.ts"
 import { memory } from "./memory.ts"
 import { processes } from "./processes.ts"
 import { states } from "./state.ts"
 import { folder, options, store, warmUp } from "./support.ts"
 
-const parts = { calls, throughput, backlog, states, memory, processes, idle, clearing }
+const parts = { calls, throughput, backlog, states, memory, processes, idle, hosting, clearing }
 
 const program = Effect.gen(function*() {
   yield* warmUp

@@ -23,6 +23,8 @@ export const options = parseArgs({
     backlog: { type: "string" },
     /** How many servers are idle. */
     servers: { type: "string", default: "10000" },
+    /** How many hosted servers exist before a host starts. */
+    existing: { type: "string", default: "100000" },
     /** How many messages are killed with their server. */
     messages: { type: "string", default: "1000000" },
     /** One part alone. */

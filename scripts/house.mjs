@@ -55,6 +55,7 @@ const ROOMS = [
     "what puts a server in order, or ends it: attempts, requeues, an unlock by hand, sweeps, the list, kill"
   ],
   ["internal/server/timers", "messages that are sent at their time: rows, setting, sending what is due"],
+  ["internal/server/keys", "messages with a key: each takes effect once, however often it is sent"],
   ["internal/server/running", "what runs: the consumer and its batches, inline calls, locked handlers, the handle"],
   ["internal/server/hosting", "hosted servers: which process works on which, and what has something to do"],
   ["internal/server", "the service of a definition: options checked, parts put together"],
@@ -62,9 +63,12 @@ const ROOMS = [
   ["internal/jobs/definition", "what jobs of a type are: options, keys, errors"],
   [
     "internal/jobs/kept",
-    "what is kept of a job: its row, its states and the changes between them, rates, what is told of it"
+    "what is kept of a job: its row, its states and the changes between them, whom it waits for, rates, what is told of it"
   ],
-  ["internal/jobs/operations", "what a program asks of jobs: transaction effects on one, looks at many"],
+  [
+    "internal/jobs/operations",
+    "what a program asks of jobs: transaction effects on one, whom it waits for, looks at many"
+  ],
   ["internal/jobs/background", "what fibers of a process share for a type: watches, the monitor of leases"],
   ["internal/jobs/watching", "subscriptions, and waiting for a job"],
   ["internal/jobs/working", "taking jobs, running their handlers, renewing their leases"],

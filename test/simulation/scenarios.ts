@@ -216,7 +216,7 @@ const hosting = (name: string, faults: Faults): Scenario =>
     name,
     faults,
     told: Hosting.makeTold,
-    check: Hosting.check,
+    check: (told: Hosting.Told, found: Effect.Success<ReturnType<typeof Hosting.settle>>) => Hosting.check(told, found),
     program: Effect.fnUntraced(function*(world, told) {
       const clock = yield* Clock.Clock
       told.now = () => clock.currentTimeMillisUnsafe()

@@ -60,6 +60,11 @@ export interface Options {
  * @category models
  */
 export interface HostOptions extends Omit<Options, "consume" | "reset"> {
+  /**
+   * When a server is taken up again after a crash; it starts over after a commit. A schedule that has ended begins anew
+   * after a minute. Default: exponential, 30 s at most.
+   */
+  readonly restart?: Schedule.Schedule<unknown, unknown> | undefined
   /** How many servers work at a time in this process. Default: 64. */
   readonly concurrency?: number | undefined
   /** How many locked handlers run at a time; beyond it, messages that may lock wait. Default: 1,000. */
@@ -105,16 +110,18 @@ export type WhichArgs<IsHosted extends boolean> = IsHosted extends true ? [which
 export type TimerOptions =
   & { readonly id?: string | undefined }
   & (
-    | { readonly after: Duration.Input }
-    | { readonly at: DateTime.DateTime.Input }
+    | { readonly after: Duration.Input; readonly key?: string | undefined }
+    | { readonly at: DateTime.DateTime.Input; readonly key?: string | undefined }
     | {
       readonly every: Duration.Input
       readonly first?: DateTime.DateTime.Input | undefined
       readonly missed?: "latest" | "skip" | undefined
+      readonly key?: never
     }
     | {
       readonly cron: string | Cron.Cron
       readonly timeZone?: string | undefined
       readonly missed?: "latest" | "skip" | undefined
+      readonly key?: never
     }
   )

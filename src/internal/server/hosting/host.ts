@@ -6,8 +6,8 @@
  *
  * 1. A server is known while it has something to do here, or its state is kept. Each is in one place at a time: in the
  *    line, at work, aside (locked, crashed, or without room for its lock), or at rest.
- * 2. At most `concurrency` servers work at a time, a batch each; one that has more to do goes to the end of the line
- *    (rule H5). One that is aside holds no place.
+ * 2. At most `concurrency` servers work at a time, a batch each; one that has more to do goes to the end of the line, and
+ *    those that come back after a crash stand in a line of their own (rule H5, `line.ts`). One that is aside holds no place.
  * 3. One that is aside remembers its entry, and is taken up again when it hears of another, or when its time has come
  *    (rule H2). What is heard of a server at work is remembered until its batch has ended.
  * 4. The line is bounded: what finds no room stays an entry, and the bells go on with it when there is room.
@@ -24,6 +24,7 @@ import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Latch from "effect/Latch"
+import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import { TRANSACTION_LIMIT_MILLIS } from "../../../Backend.ts"
@@ -41,7 +42,8 @@ import { atRest } from "../handling/gauges.ts"
 import type { Crash } from "../handling/handlers.ts"
 import { endsWithin } from "../handling/outside.ts"
 import { isEnded, make, type Server, stop, Unreadable } from "../handling/server.ts"
-import { indexesOf, type IndexKeys, tuidOfKey, wakeUp } from "../kept/indexes.ts"
+import * as Heads from "../kept/head.ts"
+import { giveWork, indexesOf, type IndexKeys, tuidOfKey, wakeUp } from "../kept/indexes.ts"
 import { ServerKeys, textOfTuid } from "../kept/layout.ts"
 import type { Batch, Pace } from "../running/batch.ts"
 import { close } from "../running/closing.ts"
@@ -49,11 +51,16 @@ import { cancelWatches, defaultRestart, failed, paceOf, turn } from "../running/
 import * as Handles from "../running/handle.ts"
 import { type Acquired, runLocked } from "../running/locked.ts"
 import { RunsIn, runsWithin, type Within } from "../sending/within.ts"
+import { fire } from "../timers/firing.ts"
 import { Bells } from "./bells.ts"
 import { Life } from "./life.ts"
+import { Line } from "./line.ts"
 
 /** Servers in the line: enough to keep any `concurrency` busy while the next page is read. */
 const LINE_LIMIT = 4_096
+
+/** Bytes of timers' messages that the transaction which finds them due sends itself. */
+const DUE_LIMIT_BYTES = 500_000
 
 /** Whoever waits for a time looks at the clock at least so often: it can be set, and machines sleep. */
 const CLOCK_LOOK_MILLIS = 60_000
@@ -94,6 +101,8 @@ interface Known {
   holds: number
   /** Whether its locked section runs, or the pause after a crash: nothing else can be done here (7). */
   isHeld: boolean
+  /** Whether its last turn, or its locked handler, crashed. */
+  hasCrashed: boolean
   resident: Resident | undefined
 }
 
@@ -125,8 +134,7 @@ export class Host implements LocalHost {
   readonly #known = new Map<string, Known>()
   /** The known servers at rest whose state is kept, the one that rests longest first (6). */
   readonly #resting = new Map<string, Known>()
-  #line: Array<Known> = []
-  #lineAt = 0
+  readonly #line = new Line<Known>()
   /** Those that wait for a place for their lock (5). */
   readonly #unlocked = new Set<Known>()
   readonly #idle = Latch.makeUnsafe(true)
@@ -157,12 +165,13 @@ export class Host implements LocalHost {
     tuid: Tuple.Tuple,
     tag: string,
     payload: unknown,
-    timeoutMillis: number
+    timeoutMillis: number,
+    key?: string
   ): Effect.Effect<unknown, unknown> | undefined {
     if (this.#isClosed || !this.#life.isMine(this.#name, Tuple.pack(tuid))) return undefined
     return Effect.suspend(() => {
       const { release, server } = this.hold(tuid)
-      return Effect.ensuring(Handles.make(server).call(tag, payload, timeoutMillis), Effect.sync(release))
+      return Effect.ensuring(Handles.make(server).call(tag, payload, timeoutMillis, key), Effect.sync(release))
     })
   }
 
@@ -182,7 +191,7 @@ export class Host implements LocalHost {
     const known = this.#known.get(text)
     if (known === undefined) {
       if (this.#isClosed || !this.#life.isMine(this.#name, packed)) return true
-      if (this.#line.length - this.#lineAt >= LINE_LIMIT) return false
+      if (this.#line.size >= LINE_LIMIT) return false
       this.#enter({
         text,
         tuid,
@@ -191,6 +200,7 @@ export class Host implements LocalHost {
         isCalled: false,
         holds: 0,
         isHeld: false,
+        hasCrashed: false,
         resident: undefined
       }, entry)
       return true
@@ -212,7 +222,7 @@ export class Host implements LocalHost {
     this.#known.set(known.text, known)
     this.#resting.delete(known.text)
     this.#unlocked.delete(known)
-    this.#line.push(known)
+    this.#line.push(known, known.hasCrashed)
     this.#pump()
   }
 
@@ -224,29 +234,41 @@ export class Host implements LocalHost {
     this.#bells.lookAgain()
   }
 
-  /** Turns due wake-ups into entries. */
-  #due(keys: ReadonlyArray<Uint8Array>): Effect.Effect<void, never, Transaction> {
-    return Effect.flatMap(Transaction, (state) =>
-      Effect.forEach(keys, (key) =>
-        Effect.map(state.get(key), (value) => {
-          // another host was faster
-          if (value === undefined) return
-          const tuid = tuidOfKey(key, this.#indexes.wakes, 1)
-          if (tuid === undefined) state.clear(key)
-          else wakeUp(state, new ServerKeys(state.prefix, tuid, this.definition), key)
-        }), { discard: true }))
+  /** Sends the timers that wake-ups are due for, as many as fit a transaction; the other servers get an entry. */
+  #due(rows: ReadonlyArray<Uint8Array>): Effect.Effect<void, never, Transaction> {
+    return Effect.gen({ self: this }, function*() {
+      const state = yield* Transaction
+      let bytes = 0
+      for (const row of rows) {
+        // another host was faster
+        if ((yield* state.get(row)) === undefined) continue
+        const tuid = tuidOfKey(row, this.#indexes.wakes, 1)
+        if (tuid === undefined) {
+          state.clear(row)
+          continue
+        }
+        const keys = new ServerKeys(state.prefix, tuid, this.definition)
+        const head = yield* state.get(keys.head)
+        const isReadable = head === undefined || Result.isSuccess(Heads.decode(head))
+        if (!isReadable || bytes > DUE_LIMIT_BYTES) wakeUp(state, keys, row)
+        else {
+          state.clear(row)
+          const looked = yield* fire({ definition: this.definition, keys, name: this.#name }, state, false)
+          bytes += looked.bytes
+          // the rest of very many
+          if (Math.min(looked.dueMillis, looked.keysDueMillis) <= state.timeMillis) giveWork(state, keys.place)
+        }
+      }
+    })
   }
 
   // --- what it does ---
 
   /** Lets servers of the line work while there are places (2). */
   #pump(): void {
-    while (!this.#isClosed && this.#working < this.#parts.options.concurrency && this.#lineAt < this.#line.length) {
-      const known = this.#line[this.#lineAt++]!
-      if (this.#lineAt > LINE_LIMIT && this.#lineAt * 2 > this.#line.length) {
-        this.#line = this.#line.slice(this.#lineAt)
-        this.#lineAt = 0
-      }
+    while (!this.#isClosed && this.#working < this.#parts.options.concurrency) {
+      const known = this.#line.take()
+      if (known === undefined) return
       known.status = "working"
       known.isCalled = false
       this.#working++
@@ -260,7 +282,7 @@ export class Host implements LocalHost {
           Effect.sync(() => {
             this.#working--
             this.#pump()
-            if (this.#line.length - this.#lineAt < LINE_LIMIT / 2) this.#bells.call()
+            if (this.#line.size < LINE_LIMIT / 2) this.#bells.call()
           })
         )
       )
@@ -298,6 +320,7 @@ export class Host implements LocalHost {
 
   #settle(known: Known, resident: Resident, batch: Batch): Effect.Effect<void> {
     return Effect.sync(() => {
+      known.hasCrashed = false
       resident.step = undefined
       resident.unreadableMillis = UNREADABLE_FIRST_MILLIS
       if (isEnded(resident.server)) known.resident = undefined
@@ -357,6 +380,7 @@ export class Host implements LocalHost {
     }
     return Effect.gen({ self: this }, function*() {
       known.isHeld = true
+      known.hasCrashed = true
       known.status = "aside"
       yield* counted(resident.server, failed(resident.server, resident.pace, exit.cause))
       // a place is held by who works, and not by who waits
@@ -434,7 +458,7 @@ export class Host implements LocalHost {
     })
     return known.resident = {
       server,
-      pace: paceOf(server),
+      pace: paceOf(server, Effect.runSyncWith(context)(Clock.Clock).currentTimeMillisUnsafe()),
       step: undefined,
       lockStep: undefined,
       unreadableMillis: UNREADABLE_FIRST_MILLIS,
@@ -505,6 +529,7 @@ export class Host implements LocalHost {
         isCalled: false,
         holds: 0,
         isHeld: false,
+        hasCrashed: false,
         resident: undefined
       }
       this.#known.set(text, known)

@@ -27,7 +27,7 @@ import { serversPrefix } from "../../tenant/listed.ts"
 import { transact } from "../../transactions/loop.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import * as Heads from "../kept/head.ts"
-import { giveWork, IndexKeys, readWake, tuidOfKey, wakeUp } from "../kept/indexes.ts"
+import { giveWork, indexesOf, readWake, tuidOfKey, wakeUp } from "../kept/indexes.ts"
 import { ServerKeys } from "../kept/layout.ts"
 import { beyondReach, firstTimer } from "../timers/firing.ts"
 
@@ -137,7 +137,7 @@ const hasLock = (bytes: Uint8Array | undefined): boolean => {
 const lookAtWakes = Effect.fnUntraced(
   function*(name: string, cursors: Cursors): Effect.fn.Return<void, never, Transaction> {
     const state = yield* Transaction
-    const indexes = new IndexKeys(state.prefix, name)
+    const indexes = indexesOf(state.prefix, name)
     const { begin, end } = Tuple.range([], indexes.wakes)
     const page = (until: Uint8Array) =>
       state.getRange(begin, until, { limit: FAR_WAKES, reverse: true, snapshot: true })
