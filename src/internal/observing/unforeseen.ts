@@ -3,6 +3,7 @@
  * are logged and counted, and the work goes on.
  */
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Metric from "effect/Metric"
 import { reading } from "../data/show.ts"
 import { logError } from "./logging.ts"
@@ -25,6 +26,16 @@ export const count = <A>(metric: Metric.Metric<A, unknown>, value: A): Effect.Ef
 /** Logs and counts what nobody foresaw. */
 export const report = (where: Where, text: string, about: unknown): Effect.Effect<void> =>
   Effect.andThen(count(Metric.withAttributes(counter, { where }), 1), logError(text, about))
+
+/**
+ * Runs a user's effect in a fiber of its own. What is no effect, where a program without types gives one, ends its whole
+ * fiber, past all that would handle it: so it ends that one alone, and whoever waits for it sees a failure.
+ */
+export const apart = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.flatMap(
+    Effect.forkChild(effect),
+    (fiber) => Effect.flatten(Effect.onInterrupt(Fiber.await(fiber), () => Fiber.interrupt(fiber)))
+  )
 
 /** Runs a loop again whenever it fails: what ends it is its success, or its own fiber's interruption, which runs no handler. */
 export const keepRunning = <A, E, R>(

@@ -153,6 +153,38 @@ export const jobsBatches = ({ live }: Harness) => {
   )
 
   live(
+    "a batch ends whatever its handler gives: what is no effect, and results that throw when they are read",
+    Effect.gen(function*() {
+      const hostile: ProxyHandler<object> = {
+        get: () => {
+          throw new Error("not to be read")
+        }
+      }
+      const given: ReadonlyArray<() => unknown> = [
+        () => undefined,
+        () => [],
+        () => 5,
+        () => "done",
+        async () => {},
+        () => Effect.flatMap(Effect.void, () => 5 as any),
+        () => Effect.succeed(new Proxy([1, 2], hostile)),
+        () => Effect.succeed([new Proxy({}, { ...hostile, has: hostile.get as any }), Result.succeed(undefined)]),
+        () => {
+          throw new Proxy({}, hostile)
+        }
+      ]
+      for (const [index, give] of given.entries()) {
+        const Odd = Jobs.make(["odd", index], { data: Data, maxAttempts: 1 })
+        yield* addAll(Odd, 2, data)
+        const close = yield* opened(Odd.batchWorkerLayer(give as () => Effect.Effect<void>, { maxJobs: 2, maxWait: 0 }))
+        const { dead } = yield* until(Odd, ({ dead, finished }) => dead + finished === 2)
+        assert.isAbove(dead, 0, String(give))
+        yield* close
+      }
+    })
+  )
+
+  live(
     "a handler hears of a stop before its grace is over, by an effect and by a signal, and is not interrupted",
     Effect.gen(function*() {
       const Told = Jobs.make("told", { data: Data })

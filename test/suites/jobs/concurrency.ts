@@ -212,6 +212,42 @@ export const jobsConcurrency = ({ live, timed }: Harness) => {
   }
 
   timed(
+    "jobs of a full key that were due at once have their turns in the order of commits, whatever clocks showed",
+    ahead,
+    Effect.gen(function*() {
+      const Keyed = Jobs.make("keyed", { data: Data, maxRunningPerKey: 1, timeout: "1 hour" })
+      const add = (id: string, options?: Jobs.AddOptions) => transact(Keyed.add(id, data(1), { key: "k", ...options }))
+      yield* add("first")
+      const first = (yield* acceptNow(Keyed))!
+      yield* add("z, ahead")
+      yield* TestClock.setTime(behind)
+      yield* add("y, behind")
+      yield* add("low", { priority: -1 })
+      yield* add("at a time", { scheduledAt: behind + 2_000 })
+      yield* TestClock.setTime(behind + 3_000)
+      yield* add("a, behind")
+      yield* add("urgent", { priority: 1 })
+      // all are parked
+      assert.isUndefined(yield* acceptNow(Keyed))
+      assert.strictEqual((yield* transact(Keyed.list({ state: "pending" }))).jobs.length, 6)
+      yield* transact(Keyed.finish(first))
+      const order: Array<unknown> = []
+      for (let job = yield* acceptNow(Keyed); job !== undefined; job = yield* acceptNow(Keyed)) {
+        order.push(job.id)
+        yield* transact(Keyed.finish(job))
+      }
+      assert.deepStrictEqual(order.filter((id) => id !== "at a time"), [
+        "urgent",
+        "z, ahead",
+        "y, behind",
+        "a, behind",
+        "low"
+      ])
+      assert.include(order, "at a time")
+    })
+  )
+
+  timed(
     "jobs that were due at once and jobs that are due at a time take turns by when they were due",
     behind,
     Effect.gen(function*() {

@@ -97,6 +97,26 @@ export const jobsReports = ({ live }: Harness) => {
   )
 
   live(
+    "a listener that gives no effect is told of the next dead job all the same",
+    Effect.gen(function*() {
+      const Once = Jobs.make("odd listener", { data: Data, maxAttempts: 1 })
+      const told: Array<unknown> = []
+      const all = yield* Deferred.make<void>()
+      const listen = (dead: Jobs.DeadJob<unknown>) => {
+        told.push(dead.id)
+        return told.length === 3 ? Deferred.succeed(all, undefined) : told.length === 1 ? undefined : Promise.resolve()
+      }
+      yield* opened(Once.deadJobLayer(listen as (dead: Jobs.DeadJob<unknown>) => Effect.Effect<unknown>))
+      for (const id of [1, 2, 3]) {
+        yield* transact(Once.add(id, data(1)))
+        yield* transact(Once.fail((yield* acceptNow(Once))!, "no"))
+      }
+      yield* Deferred.await(all)
+      assert.deepStrictEqual(told, [1, 2, 3])
+    })
+  )
+
+  live(
     "a transaction that does not commit tells nothing of its jobs, and another process none of ours",
     logging((lines) =>
       Effect.gen(function*() {

@@ -2,7 +2,7 @@
 import { assert } from "@effect/vitest"
 import { Deferred, Effect, Option } from "effect"
 import { Jobs, Tenant } from "effect-dgen"
-import { Data, data, elsewhere, type Harness, opened, SHORT } from "./support.ts"
+import { Data, data, elsewhere, type Harness, opened, pass, SHORT } from "./support.ts"
 
 const { transact } = Tenant
 
@@ -13,9 +13,12 @@ const running = <A>(type: Jobs.JobType<A>, count: number) =>
 const QUICK = 400
 const SLOW = 40
 
+/** Longer than anything waits in hand for its turn. */
+const PATIENCE = "10 millis"
+
 /**
  * Quick jobs, then slow ones, of which the first does not end before it is told to: a worker that is at this one has
- * found out that it was wrong to take others ahead.
+ * taken others ahead, and finds out that it was wrong when time passes.
  */
 const stuck = Effect.fnUntraced(function*(name: string) {
   const Mixed = Jobs.make(name, { data: Data })
@@ -39,14 +42,18 @@ const stuck = Effect.fnUntraced(function*(name: string) {
   )
   const close = yield* opened(worker)
   yield* Deferred.await(reached)
+  const { running } = yield* Effect.repeat(transact(Mixed.counts), { until: ({ finished }) => finished === QUICK })
+  assert.isAbove(running, 1)
   return { Mixed, begun, close, worker, go: Deferred.succeed(go, undefined) }
 })
 
-export const jobsSharing = ({ live }: Harness) => {
-  live(
+export const jobsSharing = ({ live, timed }: Harness) => {
+  timed(
     "jobs that a busy worker had taken ahead are done by another one",
+    1_000_000,
     Effect.gen(function*() {
       const { Mixed, begun, go, worker } = yield* stuck("shared")
+      yield* pass(PATIENCE)
       yield* elsewhere(Effect.andThen(
         opened(worker),
         Effect.repeat(transact(Mixed.counts), { until: ({ finished }) => finished === QUICK + SLOW - 1 })
@@ -60,11 +67,13 @@ export const jobsSharing = ({ live }: Harness) => {
     })
   )
 
-  live(
+  timed(
     "a job of a higher priority is next, however many were taken ahead",
+    1_000_000,
     Effect.gen(function*() {
       const { Mixed, begun, go } = yield* stuck("urgency")
       yield* transact(Mixed.add("urgent", data(0), { priority: 100 }))
+      yield* pass(PATIENCE)
       yield* running(Mixed, 1)
       yield* go
       yield* Effect.repeat(transact(Mixed.counts), { until: ({ finished }) => finished === QUICK + SLOW + 1 })
@@ -72,11 +81,13 @@ export const jobsSharing = ({ live }: Harness) => {
     })
   )
 
-  live(
+  timed(
     "a pause stops what was taken ahead and has not begun",
+    1_000_000,
     Effect.gen(function*() {
       const { Mixed, begun, close, go } = yield* stuck("paused")
       yield* transact(Mixed.pause)
+      yield* pass(PATIENCE)
       yield* running(Mixed, 1)
       yield* go
       yield* running(Mixed, 0)

@@ -12,6 +12,8 @@
  *                      "pending-parked" <key> <-priority> <ms> <id>
  *                                                        jobs that wait for a place of their key; pages of pending
  *                                                        jobs go on here, so it sorts behind the queue
+ *                      "pending-parked-now" <key> <-priority> <order> <ms> <id>
+ *                                                        the same of jobs that were due at once
  *                      "pending-waits" <id>              jobs that wait for the end of others; the last part of such pages
  *                      "parent" <id> <n>                 the jobs that a job waits for, or waited for, and how they ended
  *                      "parent-data" <id> <n>            what they left, if it is short
@@ -208,6 +210,28 @@ export class JobKeys {
 
   parkedOf(key: Tuple.Element): Tuple.KeyRange {
     return Tuple.range([key], this.parked)
+  }
+
+  get parkedNow(): Uint8Array {
+    return Tuple.pack(["pending-parked-now"], this.prefix)
+  }
+
+  parkedNowJob(key: Tuple.Element, { id, order, priority, scheduledAt }: NowPlace): Uint8Array {
+    return Tuple.pack(["pending-parked-now", key, 0 - priority, order, scheduledAt, id], this.prefix)
+  }
+
+  parkedNowOf(key: Tuple.Element): Tuple.KeyRange {
+    return Tuple.range(["pending-parked-now", key], this.prefix)
+  }
+
+  /** `undefined` for a key that is no position of a parked job, of either kind. */
+  parkedPlaceOf(key: Uint8Array): Place | undefined {
+    const elements = Result.getOrElse(Tuple.unpackResult(key, this.prefix.length), () => [])
+    const [scheduledAt, id] = elements.slice(-2)
+    const negated = elements[2]
+    return elements.length >= 5 && Number.isSafeInteger(negated) && typeof scheduledAt === "number"
+      ? { priority: 0 - (negated as number), scheduledAt, id: id! }
+      : undefined
   }
 
   /**

@@ -22,7 +22,7 @@ import * as Keys from "../../data/keys.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { Halt, unreadable } from "../definition/errors.ts"
 import type { JobKeys, State } from "../definition/layout.ts"
-import type { Place } from "../definition/model.ts"
+import { byUrgency, type Place } from "../definition/model.ts"
 import { touchedOf } from "./lateWrites.ts"
 import { decode, type Row, writeRow } from "./row.ts"
 
@@ -97,8 +97,12 @@ export const entryOf = (keys: JobKeys, id: Tuple.Element, row: Row): Uint8Array 
   switch (row.state) {
     case "pending":
       if (isWaiting(row)) return keys.waitingJob(id)
-      if (row.isParked) return keys.parkedJob(row.key!, { id, ...row })
-      return row.order === undefined ? keys.pendingJob({ id, ...row }) : keys.nowJob({ id, ...row, order: row.order })
+      if (row.order === undefined) {
+        return row.isParked ? keys.parkedJob(row.key!, { id, ...row }) : keys.pendingJob({ id, ...row })
+      }
+      return row.isParked
+        ? keys.parkedNowJob(row.key!, { id, ...row, order: row.order })
+        : keys.nowJob({ id, ...row, order: row.order })
     case "running":
       return undefined
     default:
@@ -165,21 +169,39 @@ export const clearHeld = ({ keys, state }: Place, key: Tuple.Element): Effect.Ef
   return ifNone(true, ifNone(false, Effect.sync(() => state.clear(at))))
 }
 
-/** The first parked job of a key goes back into the queue; one that cannot be read stays where it is. */
+/** What is parked of a key, by kind: each is in its order. */
+const parkedRanges = (keys: JobKeys, key: Tuple.Element): ReadonlyArray<Tuple.KeyRange> => [
+  keys.parkedNowOf(key),
+  keys.parkedOf(key)
+]
+
+/**
+ * The first parked job of a key goes back into the queue; one that cannot be read stays where it is. Jobs that were due at
+ * once stand in the order of their commits, those that were due at a time in that of their times; clocks decide only
+ * between the two.
+ */
 export const unpark = Effect.fnUntraced(function*(place: Place, key: Tuple.Element) {
-  const { keys, state } = place
-  const { begin, end } = keys.parkedOf(key)
-  let from = begin
+  const { keys, model, state } = place
+  const compare = byUrgency(model)
+  const ranges = parkedRanges(keys, key).map(({ begin, end }) => ({ begin, end }))
   for (;;) {
-    const [first] = yield* state.getRange(from, end, { limit: 1 })
-    if (first === undefined) return
-    const id = keys.lastOf(first.key, keys.parked)
-    const row = id === undefined ? "unreadable" : yield* tryLoad(place, id)
+    const firsts = yield* Effect.forEach(
+      ranges,
+      (range) => Effect.map(state.getRange(range.begin, range.end, { limit: 1 }), ([first]) => ({ range, first })),
+      { concurrency: "unbounded" }
+    )
+    const [next] = firsts.flatMap(({ first, range }) => {
+      if (first === undefined) return []
+      return [{ range, entry: first.key, at: keys.parkedPlaceOf(first.key) }]
+    }).sort((a, b) => a.at === undefined || b.at === undefined ? 0 : compare(a.at, b.at))
+    if (next === undefined) return
+    const { at, entry, range } = next
+    const row = at === undefined ? "unreadable" : yield* tryLoad(place, at.id)
     if (row !== "unreadable") {
-      if (isEntryOf(keys, id!, row, first.key)) return change(place, id!, row, { ...row!, isParked: false })
-      yield* clearOrphan(place, first.key, "pending")
+      if (isEntryOf(keys, at!.id, row, entry)) return change(place, at!.id, row, { ...row!, isParked: false })
+      yield* clearOrphan(place, entry, "pending")
     }
-    from = Keys.next(first.key)
+    range.begin = Keys.next(entry)
   }
 })
 

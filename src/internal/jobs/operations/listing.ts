@@ -115,7 +115,7 @@ const rangesOf = (
     case undefined:
       return [whole(keys.jobs)]
     case "pending":
-      return [whole(keys.now), whole(keys.pending), whole(keys.parked), whole(keys.waits)]
+      return [whole(keys.now), whole(keys.pending), whole(keys.parked), whole(keys.parkedNow), whole(keys.waits)]
     case "running":
       return [whole(keys.seqs)]
     default:

@@ -18,6 +18,8 @@ import * as Fiber from "effect/Fiber"
 import * as Latch from "effect/Latch"
 import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
+import { reading } from "../../data/show.ts"
+import { apart } from "../../observing/unforeseen.ts"
 import type { Job } from "../kept/job.ts"
 
 /**
@@ -102,14 +104,15 @@ export class Batches<A, E> {
     batch.isRunning = true
     this.#running++
     this.#runningJobs += members.length
-    const run = Effect.suspend(() => this.#run(members.map(({ job }) => job)))
+    const run = apart(Effect.suspend(() => this.#run(members.map(({ job }) => job))))
     return Effect.onExit(run, (exit) =>
       Effect.sync(() => {
         batch.isRunning = false
         this.#running--
         this.#runningJobs -= members.filter(({ hasLeft }) => !hasLeft).length
         for (const [index, { end }] of members.entries()) {
-          Deferred.doneUnsafe(end, resultOf(exit, index, members.length))
+          const read = () => resultOf(exit, index, members.length)
+          Deferred.doneUnsafe(end, reading(read, UNREADABLE))
         }
       })).pipe(Effect.exit, Effect.asVoid)
   }
@@ -125,6 +128,8 @@ export class Batches<A, E> {
     })
   }
 }
+
+const UNREADABLE = Exit.die(new Error("a batch handler gave results that throw when they are read"))
 
 /** The end of one job's run. */
 const resultOf = <A, E>(

@@ -13,7 +13,7 @@ import type * as Scope from "effect/Scope"
 import { Tenant } from "../../../Tenant.ts"
 import { guarding } from "../../observing/lending.ts"
 import { logError } from "../../observing/logging.ts"
-import { keepRunning } from "../../observing/unforeseen.ts"
+import { apart, keepRunning } from "../../observing/unforeseen.ts"
 import { InvalidOption, render } from "../definition/errors.ts"
 import type { Model } from "../definition/model.ts"
 import { type DeadJob, listen } from "../kept/reports.ts"
@@ -36,7 +36,7 @@ export const deadJobLayer = <A, R>(
     const none = Latch.makeUnsafe(true)
     const tell = (dead: DeadJob<A>) =>
       Effect.catchCause(
-        Effect.scoped(Effect.suspend(() => handler(dead))),
+        apart(Effect.scoped(Effect.suspend(() => handler(dead)))),
         (cause) =>
           logError(
             `jobs of type ${render(model.type)}: the handler of dead jobs failed on job ${render(dead.id)}`,
