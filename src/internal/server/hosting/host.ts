@@ -165,12 +165,13 @@ export class Host implements LocalHost {
     tuid: Tuple.Tuple,
     tag: string,
     payload: unknown,
-    timeoutMillis: number
+    timeoutMillis: number,
+    key?: string
   ): Effect.Effect<unknown, unknown> | undefined {
     if (this.#isClosed || !this.#life.isMine(this.#name, Tuple.pack(tuid))) return undefined
     return Effect.suspend(() => {
       const { release, server } = this.hold(tuid)
-      return Effect.ensuring(Handles.make(server).call(tag, payload, timeoutMillis), Effect.sync(release))
+      return Effect.ensuring(Handles.make(server).call(tag, payload, timeoutMillis, key), Effect.sync(release))
     })
   }
 
@@ -252,10 +253,10 @@ export class Host implements LocalHost {
         if (!isReadable || bytes > DUE_LIMIT_BYTES) wakeUp(state, keys, row)
         else {
           state.clear(row)
-          const looked = yield* fire({ definition: this.definition, keys, name: this.#name }, state)
+          const looked = yield* fire({ definition: this.definition, keys, name: this.#name }, state, false)
           bytes += looked.bytes
           // the rest of very many
-          if (looked.dueMillis <= state.timeMillis) giveWork(state, keys.place)
+          if (Math.min(looked.dueMillis, looked.keysDueMillis) <= state.timeMillis) giveWork(state, keys.place)
         }
       }
     })
@@ -457,7 +458,7 @@ export class Host implements LocalHost {
     })
     return known.resident = {
       server,
-      pace: paceOf(server),
+      pace: paceOf(server, Effect.runSyncWith(context)(Clock.Clock).currentTimeMillisUnsafe()),
       step: undefined,
       lockStep: undefined,
       unreadableMillis: UNREADABLE_FIRST_MILLIS,
