@@ -22,6 +22,6 @@ onFoundationDb("servers on FoundationDbBackend", (layer) => {
   hostileBytesSuite("servers on FoundationDbBackend", layer)
   wrongOutcomesSuite("servers on FoundationDbBackend", layer)
 })
-onFoundationDb("jobs on FoundationDbBackend", (layer) => jobsSuite("jobs on FoundationDbBackend", layer))
+onFoundationDb("jobs on FoundationDbBackend", (layer) => jobsSuite("jobs on FoundationDbBackend", layer, false))
 onFoundationDb("hosted servers on FoundationDbBackend", (layer) => allHosting("FoundationDbBackend", layer))
 onFoundationDb("messages with a key on FoundationDbBackend", (layer) => keysSuite("FoundationDbBackend", layer))
