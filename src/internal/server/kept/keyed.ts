@@ -37,8 +37,8 @@ const FREE = 2
 /** For so long whoever waited finds the error of a message that was not handled: longer than a process stands still. */
 const FREE_MILLIS = 10 * 60_000
 
-/** Rows that one pass takes away. */
-const PASS_ROWS = 500
+/** Rows that one pass takes away: few enough that timers and sockets get their turn. */
+const PASS_ROWS = 200
 
 /** Open keys of one server that ends: as many as calls that are left open. */
 const OPEN_LIMIT = 20_000
