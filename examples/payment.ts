@@ -20,7 +20,10 @@ const shop = Effect.gen(function*() {
   const order = yield* Order.start(behaviour, { tuid: ["order", 1], lockTimeout: "30 seconds" })
   yield* order.castAll([["Add", { cents: 1_500 }], ["Add", { cents: 250 }]])
   yield* Console.log(`before: ${yield* order.call("Status")}`)
-  yield* Console.log(`paid: ${yield* order.call("Pay")}`)
+  // a person who clicks twice: both clicks have the key that the page was made with
+  const click = order.call("Pay", { key: "checkout 4711" })
+  const [receipt] = yield* Effect.all([click, click], { concurrency: "unbounded" })
+  yield* Console.log(`paid: ${receipt}`)
   yield* Console.log(`after: ${yield* order.call("Status")}`)
 
   const large = yield* Order.start(behaviour, { tuid: ["order", 2], lockTimeout: "30 seconds" })

@@ -1,8 +1,9 @@
 /**
  * An order that is paid through a service of somebody else. The call to the service cannot be part of a transaction, so it
  * happens under the order's lock: between the commit that says "paying" and the one that says how it ended. The payment
- * is charged once, whatever happens between the two: the service is told the order's own number, so that it knows a second
- * request for what it is, and an order that is paid answers with its receipt.
+ * is charged once, whatever happens between the two. Whoever pays sends a key with the message: two messages with one key
+ * are one payment, with one answer, though a person clicks twice, a call times out, a process dies or is deployed anew. The
+ * service is told the same key, so that it knows a second request for what it is.
  */
 import { Context, Effect, Exit, Schema } from "effect"
 import { DgenServer } from "effect-dgen"
@@ -46,13 +47,13 @@ export const behaviour = Order.behaviour({
   }
 })
 
-// between the commits: any service may be used here, and the message may come twice. Its key is the order's number: the
-// id of the message would be another one when the caller asks again
+// between the commits: any service may be used here, and the handler may run twice. The key is the caller's own, from the
+// first click on; an order that is paid without one has its number
 export const OrderLocked = Order.lockedLayer({
   Pay: Effect.fnUntraced(function*(_, state, { from }) {
     const payments = yield* Payments
     // the second commit: state, answer and the end of the lock
-    return yield* Effect.match(payments.charge(state.number, state.cents), {
+    return yield* Effect.match(payments.charge(from?.key ?? state.number, state.cents), {
       onSuccess: (receipt) => DgenServer.reply(receipt, { ...state, status: "paid" as const, receipt }),
       // a locked handler that fails leaves the state as the lock's commit left it: this one has to change it
       onFailure: (declined) =>

@@ -55,6 +55,7 @@ const ROOMS = [
     "what puts a server in order, or ends it: attempts, requeues, an unlock by hand, sweeps, the list, kill"
   ],
   ["internal/server/timers", "messages that are sent at their time: rows, setting, sending what is due"],
+  ["internal/server/keys", "messages with a key: each takes effect once, however often it is sent"],
   ["internal/server/running", "what runs: the consumer and its batches, inline calls, locked handlers, the handle"],
   ["internal/server/hosting", "hosted servers: which process works on which, and what has something to do"],
   ["internal/server", "the service of a definition: options checked, parts put together"],

@@ -14,6 +14,7 @@
  *
  * @since 0.1.0
  */
+import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import type { ServiceClass } from "./internal/server/definition/api.ts"
@@ -37,6 +38,7 @@ export type {
   CastTxError,
   Client,
   HostedClient,
+  KeyResult,
   KillableClient,
   LockInfo,
   PriorityError,
@@ -57,12 +59,14 @@ export {
   InvalidOption,
   InvalidPayload,
   InvalidTuid,
+  KeyReused,
   Locked,
   LockFenced,
   PayloadTooLarge,
   QueueFull,
   ServerKilled,
   ServerStopped,
+  TooManyKeys,
   TooManyTimers,
   UnknownMessage,
   WouldDeadlock
@@ -575,7 +579,8 @@ export const versions = <S extends D.PureSchema>(schema: S): StateVersions<S> =>
  *
  * With `hosted: true` nobody starts its servers: the first message makes one, any message wakes it, and `hostLayer` runs
  * them, in as many processes as there are (see the second example). A server has at most `maxTimers` timers (100,000). With
- * `maxQueueLength` (1 or more) messages to a server with so many waiting are refused with `QueueFull`.
+ * `maxQueueLength` (1 or more) messages to a server with so many waiting are refused with `QueueFull`. What became of a
+ * message with a key is kept for `keyRetention` from its answer on (24 hours), of `maxKeys` messages at the most (100,000).
  *
  * **Example** (A counter)
  *
@@ -669,5 +674,7 @@ export const Service = <Self>() =>
     readonly hosted?: H
     readonly maxTimers?: number
     readonly maxQueueLength?: number
+    readonly maxKeys?: number
+    readonly keyRetention?: Duration.Input
   }
 ): ServiceClass<Self, Name, D.StateType<S>, M, A, H> => Services.make(Definition.model(name, options)) as any

@@ -40,7 +40,7 @@ export const SCHEMA = "effect_dgen"
 export const MAX_CONNECTIONS = 10
 
 /**
- * How long the layer waits for a connection, in milliseconds.
+ * How long the layer waits for a server that does not answer, in milliseconds.
  *
  * @since 0.1.0
  * @category limits
@@ -136,6 +136,7 @@ const settingsOf = Effect.fnUntraced(function*(options: Options): Effect.fn.Retu
     listen: configOf(options, millis.value, listen),
     schema,
     maxConnections,
+    connectLimitMillis: millis.value,
     migrate: options.migrate ?? true
   }
 })

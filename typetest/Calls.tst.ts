@@ -2,7 +2,7 @@
 import { type Effect, Schema } from "effect"
 import { type BackendError, DgenServer, type StateCodec, type Tuple } from "effect-dgen"
 import { describe, expect, it } from "tstyche"
-import type { Counter, Overflow, State } from "./counter.ts"
+import { Counter, type Overflow, type State } from "./counter.ts"
 
 declare const counter: Counter["Service"]
 
@@ -96,12 +96,14 @@ describe("an error of a call", () => {
       | DgenServer.HandlerCrashed
       | DgenServer.InvalidOption
       | DgenServer.InvalidPayload
+      | DgenServer.KeyReused
       | DgenServer.Locked
       | DgenServer.LockFenced
       | DgenServer.PayloadTooLarge
       | DgenServer.QueueFull
       | DgenServer.ServerKilled
       | DgenServer.ServerStopped
+      | DgenServer.TooManyKeys
       | DgenServer.UnknownMessage
       | DgenServer.WouldDeadlock
     >()
@@ -135,7 +137,7 @@ describe("cast", () => {
     counter.cast("Add", { by: "1" })
     // @ts-expect-error 'more' does not exist in type
     counter.cast("Add", { by: 1, more: 2 })
-    // @ts-expect-error Expected 2 arguments, but got 1
+    // @ts-expect-error Expected 2-3 arguments, but got 1
     counter.cast("Add")
     // @ts-expect-error Argument of type '{}' is not assignable to parameter of type 'undefined'
     counter.cast("Clear", {})
@@ -150,9 +152,9 @@ describe("castAll", () => {
       Effect.Effect<void, DgenServer.CastError>
     >()
     expect<Parameters<typeof counter.castAll>[0][number]>().type.toBe<
-      | readonly [tag: "Add", payload: { readonly by: number }]
-      | readonly [tag: "Clear"]
-      | readonly [tag: "Sync", payload: string]
+      | readonly [tag: "Add", payload: { readonly by: number }, options?: { readonly key?: string | undefined }]
+      | readonly [tag: "Clear", payload?: undefined, options?: { readonly key?: string | undefined }]
+      | readonly [tag: "Sync", payload: string, options?: { readonly key?: string | undefined }]
     >()
   })
 
@@ -224,5 +226,41 @@ describe("a server without messages of a kind", () => {
     silent.info("Value")
     // @ts-expect-error Argument of type '"Value"' is not assignable to parameter of type 'never'
     Silent.action("Value")
+  })
+})
+
+describe("a key", () => {
+  it("goes with calls and casts", () => {
+    counter.call("Increment", { by: 1 }, { key: "order-17", timeout: "1 second" })
+    counter.call("Value", { key: "order-17" })
+    counter.cast("Add", { by: 1 }, { key: "order-17" })
+    counter.cast("Clear", undefined, { key: "order-17" })
+    counter.castAll([["Add", { by: 1 }, { key: "order-17" }], ["Clear", undefined, { key: "order-18" }], ["Clear"]])
+    counter.castLater("Add", { by: 1 }, { after: "1 minute", key: "order-17" })
+    Counter.castTx("Add", { by: 1 }, { tuid: ["counter", 1], key: "order-17" })
+    // @ts-expect-error Type 'number' is not assignable to type 'string'
+    counter.call("Increment", { by: 1 }, { key: 17 })
+    // @ts-expect-error 'id' does not exist in type 'KeyOptions'
+    counter.cast("Add", { by: 1 }, { id: "order-17" })
+    // @ts-expect-error Type 'number' is not assignable to type 'string'
+    counter.castAll([["Add", { by: 1 }, { key: 17 }]])
+  })
+
+  it("does not go past the queue, nor with a timer that comes again", () => {
+    // @ts-expect-error 'key' does not exist in type 'PriorityOptions'
+    counter.priorityCall("Increment", { by: 1 }, { key: "order-17" })
+    // @ts-expect-error Expected 2 arguments, but got 3
+    counter.priorityCast("Add", { by: 1 }, { key: "order-17" })
+    // @ts-expect-error 'every' does not exist in type
+    counter.castLater("Add", { by: 1 }, { every: "1 minute", key: "order-17" })
+  })
+
+  it("is looked up with what its message came to", () => {
+    expect(counter.result("order-17")).type.toBe<
+      Effect.Effect<
+        DgenServer.KeyResult<number | void, Overflow>,
+        DgenServer.InvalidOption | BackendError.BackendError
+      >
+    >()
   })
 })

@@ -218,6 +218,7 @@ describe("client", () => {
       | "cancelTimer"
       | "timers"
       | "queueLength"
+      | "result"
       | "locked"
       | "state"
     >()
@@ -241,6 +242,7 @@ describe("castTx and castAllTx", () => {
       | DgenServer.UnknownMessage
       | DgenServer.PayloadTooLarge
       | DgenServer.InvalidTuid
+      | DgenServer.InvalidOption
       | DgenServer.QueueFull
     >()
   })

@@ -21,6 +21,31 @@ const bank = Effect.gen(function*() {
   return { charged, asked: Deferred.await(asked), layer, requests: () => requests }
 })
 
+/** A service that charges once for each key, and answers when it is told to. */
+const patientBank = Effect.gen(function*() {
+  const charged = new Map<string, number>()
+  const asked = yield* Deferred.make<void>()
+  const answer = yield* Deferred.make<void>()
+  let requests = 0
+  const layer = Layer.succeed(Payments, {
+    charge: (key, cents) =>
+      Effect.gen(function*() {
+        requests++
+        if (!charged.has(key)) charged.set(key, cents)
+        yield* Deferred.succeed(asked, undefined)
+        yield* Deferred.await(answer)
+        return `receipt for ${charged.get(key)}`
+      })
+  })
+  return {
+    charged,
+    asked: Deferred.await(asked),
+    answer: Deferred.succeed(answer, undefined),
+    layer,
+    requests: () => requests
+  }
+})
+
 const startOrder = (layer: Layer.Layer<Payments>) =>
   Order.start(behaviour, { tuid: ["order", 1], lockTimeout: "1 minute", grace: "20 millis" }).pipe(
     Effect.provide(OrderLocked.pipe(Layer.provide(layer)))
@@ -49,4 +74,76 @@ describe("examples/paymentServer.ts", () => {
       Effect.scoped,
       Effect.provide([Tenant.layer(["payment"]).pipe(Layer.provide(MemoryBackend.layer)), Logger.layer([])])
     ))
+
+  const key = "checkout 4711"
+  const receipt = "receipt for 1750"
+
+  /** Pays an order of which one message is sent with the key as often as `pay` says: it is charged once, under that key. */
+  const paysOnce = (
+    title: string,
+    pay: (bank: Effect.Success<typeof patientBank>) => Effect.Effect<void, unknown, Tenant.Tenant | Scope.Scope>
+  ) =>
+    it.live(`pays once: ${title}`, () =>
+      Effect.gen(function*() {
+        const made = yield* patientBank
+        yield* Effect.flatMap(Order.client({ tuid: ["order", 1] }), (order) => order.cast("Add", { cents: 1_750 }))
+        yield* pay(made)
+        const order = yield* Order.client({ tuid: ["order", 1] })
+        assert.deepStrictEqual([...made.charged], [[key, 1_750]])
+        assert.strictEqual((yield* order.state)?.status, "paid")
+        assert.deepStrictEqual(yield* order.result(key), { _tag: "Done", exit: Exit.succeed(receipt) })
+        assert.strictEqual(yield* order.queueLength, 0)
+      }).pipe(
+        Effect.scoped,
+        Effect.provide([Tenant.layer(["payment", title]).pipe(Layer.provide(MemoryBackend.layer)), Logger.layer([])])
+      ))
+
+  paysOnce("a person who clicks twice", ({ answer, layer, requests }) =>
+    Effect.gen(function*() {
+      const order = yield* startOrder(layer)
+      const clicks = yield* Effect.forEach([1, 2], () => Effect.forkChild(order.call("Pay", { key })))
+      yield* answer
+      for (const click of clicks) assert.strictEqual(yield* Fiber.join(click), receipt)
+      assert.strictEqual(requests(), 1)
+    }))
+
+  paysOnce("a caller whose call timed out", ({ answer, layer, requests }) =>
+    Effect.gen(function*() {
+      const order = yield* startOrder(layer)
+      assert.strictEqual((yield* Effect.flip(order.call("Pay", { key, timeout: "20 millis" })))._tag, "CallTimeout")
+      const again = yield* Effect.forkChild(order.call("Pay", { key }))
+      yield* answer
+      assert.strictEqual(yield* Fiber.join(again), receipt)
+      assert.strictEqual(requests(), 1)
+    }))
+
+  paysOnce("a process that dies", ({ answer, asked, layer, requests }) =>
+    Effect.gen(function*() {
+      // this one never comes back from its first request
+      const dead = yield* startOrder(layer)
+      const paying = yield* Effect.forkChild(Effect.exit(dead.call("Pay", { key })))
+      yield* asked
+      yield* Order.start(behaviour, { tuid: ["order", 1], lockTimeout: "50 millis", grace: "20 millis" }).pipe(
+        Effect.provide(OrderLocked.pipe(Layer.provide(layer)))
+      )
+      yield* Effect.repeat(Effect.sync(requests), { until: (count) => count >= 2 })
+      yield* answer
+      yield* Fiber.join(paying)
+      const client = yield* Order.client({ tuid: ["order", 1] })
+      assert.strictEqual(yield* client.call("Pay", { key }), receipt)
+    }))
+
+  paysOnce("a deploy", ({ answer, asked, layer, requests }) =>
+    Effect.gen(function*() {
+      const scope = yield* Scope.make()
+      const order = yield* startOrder(layer).pipe(Effect.provideService(Scope.Scope, scope))
+      const paying = yield* Effect.forkChild(order.call("Pay", { key }))
+      yield* asked
+      yield* Scope.close(scope, Exit.void)
+      assert.strictEqual((yield* Effect.flip(Fiber.join(paying)))._tag, "ServerStopped")
+      yield* answer
+      const next = yield* startOrder(layer)
+      assert.strictEqual(yield* next.call("Pay", { key }), receipt)
+      assert.strictEqual(requests(), 2)
+    }))
 })

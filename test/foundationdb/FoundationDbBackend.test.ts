@@ -1,6 +1,7 @@
 import { allBackend } from "../suites/backend/all.ts"
 import { allHosting } from "../suites/hosting/all.ts"
 import { suite as jobsSuite } from "../suites/jobs/all.ts"
+import { keysSuite } from "../suites/keys/keys.ts"
 import { allServer } from "../suites/server/all.ts"
 import { badArgumentsSuite } from "../suites/server/badArguments.ts"
 import { suite as serverSuite } from "../suites/server/basics.ts"
@@ -21,5 +22,6 @@ onFoundationDb("servers on FoundationDbBackend", (layer) => {
   hostileBytesSuite("servers on FoundationDbBackend", layer)
   wrongOutcomesSuite("servers on FoundationDbBackend", layer)
 })
-onFoundationDb("jobs on FoundationDbBackend", (layer) => jobsSuite("jobs on FoundationDbBackend", layer))
+onFoundationDb("jobs on FoundationDbBackend", (layer) => jobsSuite("jobs on FoundationDbBackend", layer, false))
 onFoundationDb("hosted servers on FoundationDbBackend", (layer) => allHosting("FoundationDbBackend", layer))
+onFoundationDb("messages with a key on FoundationDbBackend", (layer) => keysSuite("FoundationDbBackend", layer))

@@ -5,6 +5,7 @@ import { make } from "../../src/internal/foundationdb/layer.ts"
 import { allBackend } from "../suites/backend/all.ts"
 import { allHosting } from "../suites/hosting/all.ts"
 import { suite as jobsSuite } from "../suites/jobs/all.ts"
+import { keysSuite } from "../suites/keys/keys.ts"
 import { allServer } from "../suites/server/all.ts"
 import { badArgumentsSuite } from "../suites/server/badArguments.ts"
 import { suite as serverSuite } from "../suites/server/basics.ts"
@@ -31,4 +32,5 @@ badArgumentsSuite("servers on FoundationDbBackend and a client in memory", layer
 hostileBytesSuite("servers on FoundationDbBackend and a client in memory", layer)
 wrongOutcomesSuite("servers on FoundationDbBackend and a client in memory", layer)
 jobsSuite("jobs on FoundationDbBackend and a client in memory", layer)
+keysSuite("FoundationDbBackend on a client in memory", layer)
 allHosting("FoundationDbBackend on a client in memory", layer)

@@ -117,14 +117,15 @@ describe("hostile bytes", () => {
   const version = "v".repeat(22)
   const lock: Heads.Lock = { token, millis: 5, tag: "Slow", kind: "call", attempts: 0 }
   const heads: ReadonlyArray<Heads.Head> = [
-    { version, lock: undefined, fenced: [], format: 1, stateVersion: 1 },
-    { version, lock, fenced: [], format: 1, stateVersion: 1 },
+    { version, lock: undefined, fenced: [], format: 1, stateVersion: 1, isKeyed: false },
+    { version, lock, fenced: [], format: 1, stateVersion: 1, isKeyed: false },
     {
       version,
       lock: { ...lock, kind: "cast", attempts: undefined },
       fenced: [{ token, millis: 3, attempts: 2 }],
       format: 2,
-      stateVersion: 3
+      stateVersion: 3,
+      isKeyed: true
     }
   ]
   const headShapes = [[1, [token, 5, "Slow", "call", null], [[token, 3, 2]]], [1, null, [[token, 3, 2], [token, 4, 0]]]]
@@ -151,6 +152,8 @@ describe("hostile bytes", () => {
     name: "Vault",
     hosted: false,
     maxQueueLength: Infinity,
+    maxKeys: 1,
+    keyRetentionMillis: 1,
     maxTimers: 1,
     earlier: [],
     state: Schema.Int,
@@ -171,7 +174,9 @@ describe("hostile bytes", () => {
     Answers.crashed("why"),
     Answers.stopped("why"),
     Answers.deadLettered(3, "why"),
-    Answers.killed
+    Answers.killed,
+    Answers.keyReused("k"),
+    Answers.tooManyKeys(3)
   ]
   const answerShapes = answers.map((bytes) => Result.getOrThrow(unpackValue(bytes)) as ReadonlyArray<unknown>)
   hostile("are an answer, or one that says that they are none", 6, answers, answerShapes, (bytes) => {
@@ -183,7 +188,14 @@ describe("hostile bytes", () => {
     }
     const error: any = Effect.runSync(Effect.flip(read))
     if (error === "no" || error instanceof Uint8Array) return true
-    assert.include(["HandlerCrashed", "ServerStopped", "DeadLettered", "ServerKilled"], error._tag)
+    assert.include([
+      "HandlerCrashed",
+      "ServerStopped",
+      "DeadLettered",
+      "ServerKilled",
+      "KeyReused",
+      "TooManyKeys"
+    ], error._tag)
     assert.strictEqual(typeof error.message, "string")
     return true
   })

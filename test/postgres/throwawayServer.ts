@@ -69,8 +69,8 @@ export interface Server {
 }
 
 /** Starts a server; `settings` are more of its own, such as `max_connections=20`. */
-export const startServer = async (settings: ReadonlyArray<string> = []): Promise<Server> => {
-  const folder = fs.mkdtempSync(path.join(rootFolder(), "effect-dgen-pg-"))
+export const startServer = async (settings: ReadonlyArray<string> = [], under = rootFolder()): Promise<Server> => {
+  const folder = fs.mkdtempSync(path.join(under, "effect-dgen-pg-"))
   fs.chmodSync(folder, 0o755)
   const bin = await findBinaries(folder)
   const data = path.join(folder, "data")

@@ -10,21 +10,31 @@ import { parseArgs } from "node:util"
 import { Backend } from "../../Backend.ts"
 import type { BackendError } from "../../BackendError.ts"
 import * as FoundationDbBackend from "../../FoundationDbBackend.ts"
+import * as PostgresBackend from "../../PostgresBackend.ts"
 import * as SqliteBackend from "../../SqliteBackend.ts"
 import { messageOfThrown } from "../data/thrown.ts"
 import { copy, type CopyFailed } from "./copy.ts"
 import * as Progress from "./progress.ts"
 
 export const USAGE = `effect-dgen copy --from STORE --to STORE --tenant PATH [--to-tenant PATH] [--restart] [--quiet]
+effect-dgen sql [--schema NAME]
 
+copy
   Copies a tenant from one store into another and verifies it by count and checksum. Stop what uses the tenant first.
   A copy that was broken off goes on where it was when the same command is run again.
 
-  STORE          sqlite:FILE, foundationdb:CLUSTERFILE, or foundationdb: for the default cluster file
+  STORE          sqlite:FILE, foundationdb:CLUSTERFILE, foundationdb: for the default cluster file,
+                 postgres://USER:PASSWORD@HOST:PORT/DATABASE, with ?schema=NAME for a schema of another name than
+                 effect_dgen, or postgres: for the server that PGHOST, PGDATABASE, PGUSER and PGPASSWORD name
   PATH           the names of the tenant's path with / between them, or a JSON array of them
   --to-tenant    the path in the target, if it is another one
   --restart      deletes what the target holds under its path and begins anew
   --quiet        shows no progress
+
+sql
+  Prints the statements that make a store in PostgreSQL, for a layer with migrate: false.
+
+  --schema       where the store will lie, effect_dgen if it is left out
 `
 
 /** The arguments make no sense. `message` says why. */
@@ -40,6 +50,19 @@ interface Store {
 
 const usage = (message: string) => Effect.fail(new UsageError({ message }))
 
+/** A server, by a URL whose password is not shown, or by the environment. */
+const postgresOf = (option: string, text: string, rest: string): Effect.Effect<Store, UsageError> => {
+  if (rest === "") return Effect.succeed({ name: text, layer: PostgresBackend.layer() })
+  if (!URL.canParse(text)) return usage(`--${option}: what follows postgres: is no URL`)
+  const url = new URL(text)
+  const schema = url.searchParams.get("schema") ?? undefined
+  url.searchParams.delete("schema")
+  const layer = PostgresBackend.layer({ url: url.href, schema })
+  url.password = ""
+  url.search = ""
+  return Effect.succeed({ name: schema === undefined ? url.href : `${url.href}, schema ${schema}`, layer })
+}
+
 const storeOf = (option: string, text: string | undefined, mustExist: boolean): Effect.Effect<Store, UsageError> => {
   const [, kind, rest] = /^(\w+):(.*)$/s.exec(text ?? "") ?? []
   if (kind === "sqlite" && rest !== "") {
@@ -51,8 +74,9 @@ const storeOf = (option: string, text: string | undefined, mustExist: boolean): 
     const layer = FoundationDbBackend.layer(rest === "" ? {} : { clusterFile: rest })
     return Effect.succeed({ name: text!, layer })
   }
+  if (kind === "postgres" || kind === "postgresql") return postgresOf(option, text!, rest!)
   return usage(
-    `--${option} must be sqlite:FILE or foundationdb:CLUSTERFILE${
+    `--${option} must be sqlite:FILE, foundationdb:CLUSTERFILE or postgres://HOST/DATABASE${
       text === undefined ? "" : `, not ${JSON.stringify(text)}`
     }`
   )
@@ -91,6 +115,7 @@ const parse = (args: ReadonlyArray<string>): Effect.Effect<Values, UsageError> =
           "to-tenant": { type: "string" },
           restart: { type: "boolean" },
           quiet: { type: "boolean" },
+          schema: { type: "string" },
           help: { type: "boolean", short: "h" }
         }
       })
@@ -128,5 +153,6 @@ export const run = (
   Effect.flatMap(parse(args), (values): Effect.Effect<string, UsageError | CopyFailed | BackendError> => {
     if (values.help === true) return Effect.succeed(USAGE)
     if (values.command === "copy") return Effect.scoped(copyCommand(values, output))
+    if (values.command === "sql") return Effect.succeed(PostgresBackend.sql(values.schema as string | undefined))
     return usage(values.command === "" ? "name a command" : `there is no command ${JSON.stringify(values.command)}`)
   })

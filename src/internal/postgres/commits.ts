@@ -7,7 +7,9 @@
  * 2. Each request is answered once: after the group's COMMIT, with its version or as a conflict; as unknown when the
  *    connection was lost on the way; or with the server's error, that rolled the group back. Of such a group each request is
  *    committed again by itself, so that one's fault is not another's.
- * 3. A group that was committed is told of to other processes afterwards, by a message of its own: many of a lane in one.
+ * 3. A request that relies on something has a read version from before it is sent, even if its transaction read nothing: a
+ *    message that arrives late, after the request was made again, must find what came between.
+ * 4. A group that was committed is told of to other processes afterwards, by a message of its own: many of a lane in one.
  */
 import { randomBytes } from "node:crypto"
 import type { BackendError } from "../../BackendError.ts"
@@ -32,6 +34,9 @@ const TRIM_MILLIS = 2_000
 
 /** An origin that no layer has. */
 const NOBODY = 0n
+
+/** So long a version is known: shorter than the log keeps its row. */
+const KNOWN_MILLIS = 5_000
 
 /** What a commit became. */
 export interface Committed {
@@ -90,6 +95,8 @@ export class Commits {
   readonly #queues = new Map<string, Queue>()
   /** The lanes that others are to be told of, and whose commits they are. */
   readonly #toTell = new Map<Lane, bigint>()
+  /** The newest version of each lane that was heard of (3). */
+  readonly #known = new Map<Lane, { version: bigint; atMillis: number }>()
   #isTelling = false
   #underWay = 0
   #onIdle: (() => void) | undefined
@@ -108,6 +115,22 @@ export class Commits {
    */
   get origin(): bigint {
     return this.#origin
+  }
+
+  /** A version of a lane that it has reached, and whose row of the log is there, most likely (3). */
+  knownVersion(lane: Lane): bigint | undefined {
+    const known = this.#known.get(lane)
+    return known === undefined || performance.now() - known.atMillis > KNOWN_MILLIS ? undefined : known.version
+  }
+
+  /** A lane has reached a version. */
+  reached(lane: Lane, version: bigint): void {
+    const known = this.#known.get(lane)
+    if (known === undefined) this.#known.set(lane, { version, atMillis: performance.now() })
+    else if (version >= known.version) {
+      known.version = version
+      known.atMillis = performance.now()
+    }
   }
 
   /** Commits; `done` or `failed` is called once. */
@@ -208,12 +231,14 @@ export class Commits {
       const applied = step.filter((_, i) => fates[i] === "0")
       if (applied.length > 0) {
         for (const lane of lanes) {
+          this.reached(lane, version)
           this.#listeners.committed(lane, version, applied.map(({ effects }) => effects))
           this.#tell(lane, this.#origin)
         }
       }
       step.forEach((request, i) => {
         this.#settled()
+        if (fates[i] === "2") this.#known.delete(lanes[0]!)
         if (fates[i] === "0") request.done({ version, stamp: stampOf(version, i) })
         else request.failed(fates[i] === "1" ? conflict() : tooOld())
       })
@@ -231,7 +256,7 @@ export class Commits {
     if (--this.#underWay === 0) this.#onIdle?.()
   }
 
-  /** Tells other processes that a lane has changed (3). */
+  /** Tells other processes that a lane has changed (4). */
   #tell(lane: Lane, origin: bigint): void {
     this.#toTell.set(lane, origin)
     if (this.#isTelling) return

@@ -31,6 +31,7 @@ export interface Settings {
   readonly listen: PgConfig
   readonly schema: string
   readonly maxConnections: number
+  readonly connectLimitMillis: number
   readonly migrate: boolean
 }
 
@@ -54,13 +55,29 @@ const signalsOf = (store: string): Effect.Effect<Signals, never, Scope.Scope> =>
     (shared) => shared.signals
   )
 
-/** Connects for the first time, and sees to the tables. */
-const prepare = async (pg: PgPackage, settings: Settings): Promise<string> => {
+/** How long it waits before it asks again a server that did not answer. */
+const CONNECT_PAUSE_MILLIS = 100
+
+const prepareOnce = async (pg: PgPackage, settings: Settings): Promise<string> => {
   const connection = await Connection.open(pg, settings.connection)
   try {
     return await migrate(connection, settings.schema, settings.migrate)
   } finally {
     await connection.end()
+  }
+}
+
+/** Connects for the first time, and sees to the tables. A server that starts is waited for. */
+const prepare = async (pg: PgPackage, settings: Settings): Promise<string> => {
+  const until = performance.now() + settings.connectLimitMillis
+  for (;;) {
+    try {
+      return await prepareOnce(pg, settings)
+    } catch (cause) {
+      const error = toBackendError(cause, "connect")
+      if (!error.isRetryable || performance.now() > until) throw error
+      await new Promise((resolve) => setTimeout(resolve, CONNECT_PAUSE_MILLIS))
+    }
   }
 }
 

@@ -25,10 +25,11 @@ interface Server {
 }
 
 const look = async (connection: Connection, schema: string): Promise<Server> => {
-  const table = Literals.text(`${Literals.identifier(schema)}.meta`)
+  // by a query, since what a session remembers of names may be older than the lock
   const [answer] = await connection.query(
-    `SELECT current_setting('server_version_num')::int, current_setting('server_version'), pg_is_in_recovery(), ` +
-      `to_regclass(${table}) IS NOT NULL`
+    `SELECT current_setting('server_version_num')::int, current_setting('server_version'), pg_is_in_recovery(), EXISTS (` +
+      "SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace " +
+      `WHERE n.nspname = ${Literals.text(schema)} AND c.relname = 'meta')`
   )
   const [number, version, isReadOnly, exists] = answer![0] as [number, string, boolean, boolean]
   if (number < SERVER_VERSION) return refuse(`the server is PostgreSQL ${version}: 14 or newer is needed`)

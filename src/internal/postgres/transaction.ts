@@ -7,7 +7,8 @@
  *    snapshot. It ends before the commit, or with the try; a try that has lived for too long gives its connection back too.
  * 2. Reads that are asked for in one macrotask, or while others are under way, travel in one message.
  * 3. The version of the snapshot is that of the newest commit of the lane that it sees; the lane is that of the first read.
- * 4. A commit that writes nothing sends nothing: PostgreSQL shows a commit to others when it is durable.
+ * 4. A commit that relies on something and has read nothing takes a version that the layer knows, or reads one first.
+ * 5. A commit that writes nothing sends nothing: PostgreSQL shows a commit to others when it is durable.
  */
 import * as Effect from "effect/Effect"
 import type { CommitRequest, DriverTransaction, KeyRange, KeyValue, WatchRequest } from "../../Backend.ts"
@@ -18,7 +19,7 @@ import type { Commits, Committed } from "./commits.ts"
 import type { Connection } from "./connection.ts"
 import { type Effects, effectsOf } from "./effects.ts"
 import { closedError, isLost, toBackendError } from "./errors.ts"
-import { type Lane, laneOf, laneOfRange } from "./lanes.ts"
+import { type Lane, laneOf } from "./lanes.ts"
 import * as Literals from "./literals.ts"
 import type { Pool } from "./pool.ts"
 import type { Watching } from "./watching.ts"
@@ -180,8 +181,10 @@ class PostgresTransaction implements DriverTransaction {
     const order = [...keys, ...asks.filter(({ range }) => range !== undefined)]
     const found = new Map<Ask, Array<KeyValue>>(order.map((ask) => [ask, []]))
     for (const [index, key, value] of rows) {
-      if (index < 0) this.#version = toVersion(value)
-      else {
+      if (index < 0) {
+        this.#version = toVersion(value)
+        this.#shared.commits.reached(this.#lane!, this.#version)
+      } else {
         const ask = order[index - 1]!
         found.get(ask)!.push({ key: key === null ? ask.key! : plain(key), value: plain(value) })
       }
@@ -238,7 +241,7 @@ class PostgresTransaction implements DriverTransaction {
     if (connection !== undefined) this.#shared.readers.give(connection, true)
   }
 
-  /** See (4). A watch needs to know which version it is about. */
+  /** See (5). A watch needs to know which version it is about. */
   #commitRead({ watches }: CommitRequest): Effect.Effect<Uint8Array, BackendError> {
     const none = new Uint8Array(STAMP_BYTES)
     if (watches.length === 0) return Effect.succeed(none)
@@ -254,25 +257,36 @@ class PostgresTransaction implements DriverTransaction {
   }
 
   #commitWrite(request: CommitRequest): Effect.Effect<Uint8Array, BackendError> {
+    let effects: Effects
+    try {
+      effects = effectsOf(request)
+    } catch (cause) {
+      return Effect.fail(toBackendError(cause, "read"))
+    }
+    if (this.#startedMillis !== undefined && performance.now() - this.#startedMillis > TRANSACTION_LIMIT_MILLIS) {
+      return Effect.fail(tooOld())
+    }
+    if (effects.readKeys.length + effects.readRanges.length === 0) return this.#submit(request, effects, undefined)
+    const lane = effects.lanes[0]!
+    if (this.#version !== undefined) {
+      return lane === this.#lane ? this.#submit(request, effects, this.#version) : Effect.fail(severalDirectories())
+    }
+    const known = this.#shared.commits.knownVersion(lane)
+    if (known !== undefined) return this.#submit(request, effects, known)
+    this.#lane = lane
+    return Effect.flatMap(this.#ask(undefined, undefined), () => this.#submit(request, effects, this.#version))
+  }
+
+  #submit(
+    request: CommitRequest,
+    effects: Effects,
+    readVersion: bigint | undefined
+  ): Effect.Effect<Uint8Array, BackendError> {
     return Effect.callback((resume) => {
-      let effects: Effects
-      try {
-        effects = effectsOf(request)
-        for (const { key } of request.watches) laneOfRange(Keys.single(key))
-      } catch (cause) {
-        return resume(Effect.fail(toBackendError(cause, "read")))
-      }
-      if (this.#startedMillis !== undefined && performance.now() - this.#startedMillis > TRANSACTION_LIMIT_MILLIS) {
-        return resume(Effect.fail(tooOld()))
-      }
       this.#end()
-      const reads = effects.readKeys.length + effects.readRanges.length > 0
-      if (reads && this.#version !== undefined && effects.lanes[0] !== this.#lane) {
-        return resume(Effect.fail(severalDirectories()))
-      }
       this.#shared.commits.submit({
         effects,
-        readVersion: reads ? this.#version : undefined,
+        readVersion,
         done: (committed) => {
           for (const watch of request.watches) this.#arm(watch, effects, committed)
           resume(Effect.succeed(committed.stamp))

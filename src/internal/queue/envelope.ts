@@ -1,5 +1,5 @@
 /**
- * A message in the queue: `[format, tag, payload, caller, trace, millis, id, server, timer]` as MessagePack. Decoders
+ * A message in the queue: `[format, tag, payload, caller, trace, millis, id, server, timer, key]` as MessagePack. Decoders
  * refuse what they do not know with a problem: bytes in a store can come from any version.
  */
 import * as Result from "effect/Result"
@@ -34,9 +34,18 @@ export interface Envelope {
    * has begun to handle the message.
    */
   readonly timer?: { readonly id: string; readonly due: number; readonly mark: Uint8Array | undefined } | undefined
+  /** What tells it from every other message of its server that means something else. */
+  readonly key?: string | undefined
 }
 
-const dataOf = ({ caller, id, millis, payload, server, tag, timer, trace }: Envelope): ReadonlyArray<unknown> => [
+/** A key stands in keys of the store. */
+export const KEY_LIMIT_BYTES = 256
+
+/** Whether a value can be the key of a message. */
+export const isKey = (value: unknown): value is string =>
+  typeof value === "string" && value !== "" && value.isWellFormed() && Buffer.byteLength(value) <= KEY_LIMIT_BYTES
+
+const dataOf = ({ caller, id, key, millis, payload, server, tag, timer, trace }: Envelope): ReadonlyArray<unknown> => [
   FORMAT,
   tag,
   payload ?? null,
@@ -45,7 +54,11 @@ const dataOf = ({ caller, id, millis, payload, server, tag, timer, trace }: Enve
   millis,
   id ?? null,
   server ?? null,
-  ...(timer === undefined ? [] : [[timer.id, timer.due, timer.mark ?? null]])
+  // old messages end earlier, and so do those that have neither
+  ...(timer === undefined && key === undefined
+    ? []
+    : [timer === undefined ? null : [timer.id, timer.due, timer.mark ?? null]]),
+  ...(key === undefined ? [] : [key])
 ]
 
 /** The bytes of a message, or what cannot be kept of its payload. */
@@ -67,15 +80,26 @@ export const withId = (bytes: Uint8Array, id: string): Uint8Array =>
 export const decode = (bytes: Uint8Array): Result.Result<Envelope, string> =>
   Result.flatMap(unpackValue(bytes), (data): Result.Result<Envelope, string> => {
     if (!Array.isArray(data) || data[0] !== FORMAT) return Result.fail("not a message of this version")
-    const [, tag, sentPayload, caller, trace, sent, named, sentTo, sentBy] = data as Array<unknown>
+    const [, tag, sentPayload, caller, trace, sent, named, sentTo, sentBy, keyed] = data as Array<unknown>
     const payload = sentPayload ?? null
     const id = typeof named === "string" ? named : undefined
     const server = typeof sentTo === "string" ? sentTo : undefined
     const millis = isCount(sent) ? sent : 0
     const timer = timerOf(sentBy)
+    const key = isKey(keyed) ? keyed : undefined
     if (typeof tag !== "string") return Result.fail("a message without a name")
     if (caller === null || caller === undefined) {
-      return Result.succeed({ tag, payload, caller: undefined, trace: readTrace(trace), millis, id, server, timer })
+      return Result.succeed({
+        tag,
+        payload,
+        caller: undefined,
+        trace: readTrace(trace),
+        millis,
+        id,
+        server,
+        timer,
+        key
+      })
     }
     if (!Array.isArray(caller)) return Result.fail("a message with an unknown caller")
     const [instance, number, called] = caller as Array<unknown>
@@ -92,7 +116,8 @@ export const decode = (bytes: Uint8Array): Result.Result<Envelope, string> =>
       millis,
       id,
       server,
-      timer
+      timer,
+      key
     })
   })
 

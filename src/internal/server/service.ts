@@ -24,7 +24,7 @@ import {
   lenientTuidOf,
   tuidOf
 } from "./checks.ts"
-import type { InvalidTuid } from "./definition/errors.ts"
+import { InvalidOption, type InvalidTuid } from "./definition/errors.ts"
 import type * as Model from "./definition/model.ts"
 import type { HostOptions, Options, Which } from "./definition/options.ts"
 import type { CallOptions } from "./definition/protocol.ts"
@@ -36,7 +36,7 @@ import { remove } from "./mending/kill.ts"
 import { list } from "./mending/listing.ts"
 import * as Operating from "./mending/operating.ts"
 import * as Runtime from "./running/start.ts"
-import { self } from "./sending/messages.ts"
+import { checkKey, self } from "./sending/messages.ts"
 import { replyTo } from "./sending/replying.ts"
 import { argumentsOf, cancelTimerTx, castLaterTx, timersOf } from "./timers/client.ts"
 
@@ -177,7 +177,8 @@ export const make = (definition: Model.Definition): object => {
           )
       ),
     list: (options?: unknown) => Effect.flatMap(checkList(name, options), (page) => list(definition, page)),
-    castSelfTx: (tag: string, payload?: unknown) => Runtime.castSelfTx(definition, "castSelfTx", [[tag, payload]]),
+    castSelfTx: (tag: string, payload?: unknown, options?: unknown) =>
+      Runtime.castSelfTx(definition, "castSelfTx", [[tag, payload, options]]),
     castLaterTx: (tag: string, ...args: ReadonlyArray<unknown>) =>
       withTuid(
         definition,
@@ -199,7 +200,11 @@ export const make = (definition: Model.Definition): object => {
     cancelTimerSelfTx: (id: unknown) =>
       Effect.flatMap(selfKeys(definition, "cancelTimerSelfTx"), (keysOf) => cancelTimerTx(definition, keysOf, id)),
     castTx: (tag: string, payload?: unknown, which?: Which) =>
-      withTuid(definition, which, (tuid) => Runtime.castAllTx(definition, tuid, "castTx", [[tag, payload]])),
+      withTuid(
+        definition,
+        which,
+        (tuid) => Runtime.castAllTx(definition, tuid, "castTx", [[tag, payload, keyOf(which)]])
+      ),
     castAllTx: (messages: any, which?: Which) =>
       withTuid(definition, which, (tuid) => Runtime.castAllTx(definition, tuid, "castAllTx", messages)),
     replyTo: (from: Model.From, exit: any) => replyTo(definition, from, exit),
@@ -230,23 +235,40 @@ const makeBehaviour = (
   return { definition, init, handlers: new Map(Object.entries(input.handlers)) }
 }
 
+/** The key of a cast that is part of a transaction stands beside its tuid. */
+const keyOf = (which: Which | undefined): unknown =>
+  Predicate.isObject(which) && (which as { readonly key?: unknown }).key !== undefined
+    ? { key: (which as { readonly key?: unknown }).key }
+    : undefined
+
 const timed = (
   definition: Model.Definition,
   operation: string,
-  run: (tag: string, payload: unknown, timeoutMillis: number) => Effect.Effect<unknown, unknown>
+  run: (tag: string, payload: unknown, timeoutMillis: number, key?: string) => Effect.Effect<unknown, unknown>
 ) =>
 (tag: string, ...args: ReadonlyArray<unknown>) => {
   const [payload, options = {}] =
     definition.messages.get(tag)?.payload !== undefined || args.length !== 1 || !isCallOptions(args[0])
       ? args
       : [undefined, args[0]]
-  const checked = checkTimeout(definition.name, options as CallOptions)
-  return outside(operation, Effect.flatMap(checked, (millis) => run(tag, payload, millis)))
+  const checked = Effect.zip(
+    checkTimeout(definition.name, options as CallOptions),
+    operation === "call"
+      ? Effect.fromResult(checkKey(definition.name, options))
+      : withoutKey(definition, operation, options)
+  )
+  return outside(operation, Effect.flatMap(checked, ([millis, key]) => run(tag, payload, millis, key)))
 }
+
+/** What goes past the queue has no key. */
+const withoutKey = ({ name }: Model.Definition, operation: string, options: unknown) =>
+  Predicate.isObject(options) && (options as CallOptions).key !== undefined
+    ? Effect.fail(new InvalidOption({ server: name, option: "key", problem: `is not taken by ${operation}: use call` }))
+    : Effect.undefined
 
 /** A call without a payload may have its options in the payload's place. */
 const isCallOptions = (value: unknown): boolean =>
-  Predicate.isObject(value) && Object.keys(value).every((key) => key === "timeout")
+  Predicate.isObject(value) && Object.keys(value).every((name) => name === "timeout" || name === "key")
 
 const typedClient = <A extends Model.Client>(definition: Model.Definition, client: A) => ({
   ...client,

@@ -7,6 +7,9 @@
  * 0xFE "next"              how many were given
  * 0x15..0x1C <n>           the directories
  * ```
+ *
+ * 1. Opening twice is as good as once, so a commit without an answer is run again. A removal that was applied without an
+ *    answer finds nothing when it is run again: it was there if any run found it.
  */
 import * as Effect from "effect/Effect"
 import type { Directory, DriverTransaction, KeyRange, Mutation } from "../../Backend.ts"
@@ -19,6 +22,9 @@ const NEXT = Tuple.pack(["next"], ROOT)
 
 /** Directories are opened rarely; who meets so many conflicts in a row meets something else. */
 const CONFLICT_RETRIES = 100
+
+/** A store that is away is asked again after so long: with the retries, for ten seconds. */
+const AWAY_PAUSE_MILLIS = 100
 
 const pathKey = (path: ReadonlyArray<string>): Uint8Array => Tuple.pack(["path", ...path], ROOT)
 
@@ -37,20 +43,23 @@ const run = <A>(
   plan: (driver: DriverTransaction) => Effect.Effect<Plan<A>, BackendError>
 ): Effect.Effect<A, BackendError> =>
   Effect.retry(
-    Effect.acquireUseRelease(
-      begin,
-      (driver) =>
-        Effect.flatMap(plan(driver), ({ mutations, reads, value }) =>
-          Effect.as(
-            driver.commit(
-              { mutations, readConflicts: reads, writeConflicts: mutations.map(writeRange), watches: [] },
-              () => {}
-            ),
-            value
-          )),
-      (driver) => Effect.sync(() => driver.close())
+    Effect.tapError(
+      Effect.acquireUseRelease(
+        begin,
+        (driver) =>
+          Effect.flatMap(plan(driver), ({ mutations, reads, value }) =>
+            Effect.as(
+              driver.commit(
+                { mutations, readConflicts: reads, writeConflicts: mutations.map(writeRange), watches: [] },
+                () => {}
+              ),
+              value
+            )),
+        (driver) => Effect.sync(() => driver.close())
+      ),
+      (error) => error.reason._tag === "Unavailable" ? Effect.sleep(AWAY_PAUSE_MILLIS) : Effect.void
     ),
-    { times: CONFLICT_RETRIES, while: (error) => error.isRetryable }
+    { times: CONFLICT_RETRIES, while: (error) => error.isRetryable || error.isMaybeCommitted }
   )
 
 /** The directories of a store. */
@@ -74,21 +83,25 @@ export const make = (begin: Effect.Effect<DriverTransaction, BackendError>): Dir
         }
       })),
   remove: (path) =>
-    run(begin, (driver) =>
-      Effect.gen(function*() {
-        const key = pathKey(path)
-        const below = Tuple.range([], key)
-        const own = yield* driver.get(key)
-        const rows = yield* driver.getRange(below.begin, below.end, { limit: Infinity, reverse: false })
-        const prefixes = [...(own === undefined ? [] : [own]), ...rows.map((row) => row.value)]
-        const mutations: Array<Mutation> = prefixes.map((prefix) => ({
-          op: "clearRange",
-          begin: prefix,
-          end: Tuple.strinc(prefix)
+    Effect.suspend(() => {
+      let found = false
+      return run(begin, (driver) =>
+        Effect.gen(function*() {
+          const key = pathKey(path)
+          const below = Tuple.range([], key)
+          const own = yield* driver.get(key)
+          const rows = yield* driver.getRange(below.begin, below.end, { limit: Infinity, reverse: false })
+          const prefixes = [...(own === undefined ? [] : [own]), ...rows.map((row) => row.value)]
+          const mutations: Array<Mutation> = prefixes.map((prefix) => ({
+            op: "clearRange",
+            begin: prefix,
+            end: Tuple.strinc(prefix)
+          }))
+          if (prefixes.length > 0) {
+            mutations.push({ op: "clear", key }, { op: "clearRange", begin: below.begin, end: below.end })
+          }
+          found ||= prefixes.length > 0
+          return { value: found, mutations, reads: [Keys.single(key), below] }
         }))
-        if (prefixes.length > 0) {
-          mutations.push({ op: "clear", key }, { op: "clearRange", begin: below.begin, end: below.end })
-        }
-        return { value: prefixes.length > 0, mutations, reads: [Keys.single(key), below] }
-      }))
+    })
 })

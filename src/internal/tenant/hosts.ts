@@ -27,7 +27,8 @@ export interface LocalHost {
     tuid: Tuple.Tuple,
     tag: string,
     payload: unknown,
-    timeoutMillis: number
+    timeoutMillis: number,
+    key?: string
   ) => Effect.Effect<unknown, unknown> | undefined
 }
 

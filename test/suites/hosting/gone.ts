@@ -1,8 +1,12 @@
 /** The end of a server by its own will: what goes, what stays, and who is told. Run on every backend. */
 import { assert, describe } from "@effect/vitest"
-import { Effect, Fiber, Latch, Layer, Schema } from "effect"
-import { DgenServer, Tenant } from "effect-dgen"
+import { Effect, Fiber, Latch, Layer, Result, Schema } from "effect"
+import { DgenServer, Tenant, Transaction } from "effect-dgen"
+import * as Envelopes from "../../../src/internal/queue/envelope.ts"
+import * as Heads from "../../../src/internal/server/kept/head.ts"
 import { IndexKeys } from "../../../src/internal/server/kept/indexes.ts"
+import { ServerKeys } from "../../../src/internal/server/kept/layout.ts"
+import { keep } from "../../../src/internal/server/mending/requeue.ts"
 import {
   elsewhere,
   failureOf,
@@ -150,6 +154,32 @@ export const goneSuite = (name: string, backend: Store): void => {
         yield* past.priorityCast("Add", { item: "ink" })
         yield* past.info("Quit")
         assert.isUndefined(yield* order.state)
+      })
+    )
+
+    test(
+      "leave what an earlier release kept beside the queue to their next life",
+      Effect.gen(function*() {
+        const context = yield* host()
+        const order = yield* Order.client({ tuid })
+        yield* order.cast("Add", { item: "old" })
+        yield* until(indexes, ([list, , work]) => list === 1 && work === 0)
+        const { prefix } = yield* Tenant.Tenant
+        const keys = new ServerKeys(prefix, tuid, { name: "Order", hosted: true })
+        const token = new Uint8Array(20)
+        const add = { tag: "Add", payload: { item: "kept" }, caller: undefined, trace: undefined, millis: 0 }
+        yield* Tenant.transact(
+          Effect.flatMap(Transaction.Transaction, (state) =>
+            Effect.map(state.get(keys.head), (bytes) => {
+              const head = Result.getOrThrow(Heads.decode(bytes!))
+              state.set(keys.head, Heads.encode({ ...head, fenced: [{ token, millis: 0, attempts: 0 }] }))
+              keep(state, keys, token, Envelopes.encode(add))
+            }))
+        )
+        const past = yield* Effect.provideContext(Order.hosted({ tuid }), context)
+        yield* past.info("Quit")
+        yield* until(order.state, (current) => current?.items.includes("kept") === true)
+        assert.deepStrictEqual(yield* order.call("Items"), ["kept"])
       })
     )
 

@@ -16,7 +16,8 @@ import { jobsSubscriptions } from "./subscriptions.ts"
 import { type BackendLayer, harness } from "./support.ts"
 import { jobsWorkers } from "./workers.ts"
 
-export const suite = (name: string, backend: BackendLayer) => {
+/** `isNear` says whether the store answers within the process: only then does nothing happen while a test's clock stands. */
+export const suite = (name: string, backend: BackendLayer, isNear = true) => {
   describe(name, () => {
     const tests = harness(backend)
     describe("life cycle", () => jobsLife(tests))
@@ -28,7 +29,7 @@ export const suite = (name: string, backend: BackendLayer) => {
     describe("aging", () => jobsAging(tests))
     describe("batches and stops", () => jobsBatches(tests))
     describe("dependencies", () => jobsDependencies(tests))
-    describe("rates", () => jobsRates(tests))
+    describe("rates", () => jobsRates(tests, isNear))
     describe("reports", () => jobsReports(tests))
     describe("sharing", () => jobsSharing(tests))
     describe("schedules", () => jobsCron(tests))

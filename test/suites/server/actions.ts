@@ -251,7 +251,9 @@ export const actionsSuite = (name: string, backend: Store) => {
           })
           const { lines, start } = hire()
           const server = yield* inside(tenant)(start())
-          const call = yield* Effect.forkChild(server[operation]("Do", { item: "a" }, { timeout: "20 millis" }))
+          const call = yield* Effect.forkChild(
+            (server[operation] as typeof server.call)("Do", { item: "a" }, { timeout: "20 millis" })
+          )
           yield* Deferred.await(yield* Ref.get(begun))
           assert.strictEqual((yield* failureOf(call))._tag, "CallTimeout")
           yield* Deferred.succeed(yield* Ref.get(go), undefined)

@@ -6,6 +6,7 @@ import type * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
 import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
+import type * as Exit from "effect/Exit"
 import type * as Layer from "effect/Layer"
 import type * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
@@ -28,7 +29,7 @@ import type * as D from "./protocol.ts"
  * @since 0.1.0
  * @category errors
  */
-export type CastError = RefusedError | Errors.QueueFull | BackendError
+export type CastError = RefusedError | Errors.QueueFull | Errors.InvalidOption | BackendError
 
 /** What a message can be refused with, whichever way it takes. */
 type RefusedError = Errors.InvalidPayload | Errors.UnknownMessage | Errors.PayloadTooLarge
@@ -39,7 +40,7 @@ type RefusedError = Errors.InvalidPayload | Errors.UnknownMessage | Errors.Paylo
  * @since 0.1.0
  * @category errors
  */
-export type CastTxError = RefusedError | Errors.QueueFull | Errors.InvalidTuid
+export type CastTxError = RefusedError | Errors.QueueFull | Errors.InvalidOption | Errors.InvalidTuid
 
 /**
  * What setting a timer can fail with. It has written nothing then.
@@ -47,7 +48,7 @@ export type CastTxError = RefusedError | Errors.QueueFull | Errors.InvalidTuid
  * @since 0.2.0
  * @category errors
  */
-export type CastLaterError = CastTxError | Errors.InvalidOption | Errors.TooManyTimers
+export type CastLaterError = CastTxError | Errors.TooManyTimers
 
 /**
  * A timer that is set: the message that it sends, when it is due next, and its period if it comes again.
@@ -89,8 +90,22 @@ export type CallError =
   | Errors.DeadLettered
   | Errors.DefinitionMismatch
   | Errors.InvalidOption
+  | Errors.KeyReused
   | Errors.QueueFull
+  | Errors.TooManyKeys
   | Errors.WouldDeadlock
+
+/**
+ * What is known of a key: its message was handled and is not answered yet, it is done, with its answer (a cast's is
+ * nothing), or no message with it has been handled, or was within `keyRetention`.
+ *
+ * @since 0.2.0
+ * @category models
+ */
+export type KeyResult<Success, Error> =
+  | { readonly _tag: "Waiting" }
+  | { readonly _tag: "Done"; readonly exit: Exit.Exit<Success | void, Error | CallError> }
+  | { readonly _tag: "Unknown" }
 
 /**
  * What a start can fail with besides its `init`'s error. Nothing was written then.
@@ -114,16 +129,19 @@ export type StartError =
 export interface Client<M, State> {
   /**
    * Sends a message and waits for its answer, five seconds if it does not say how long.
-   * A call whose time is over, or that is interrupted, may still be handled.
+   * A call whose time is over, or that is interrupted, may still be handled. With a `key` it can be sent again: within the
+   * definition's `keyRetention` all messages with one key take effect once, and get the same answer.
    */
   readonly call: <T extends D.CallTag<M>>(
     tag: T,
     ...args: D.CallArgs<D.PayloadOf<M[T]>>
   ) => Effect.Effect<D.SuccessOf<M[T]>, D.ErrorOf<M[T]> | CallError>
-  /** Sends a message: it is durable when the effect succeeds. */
+  /**
+   * Sends a message: it is durable when the effect succeeds. With a `key` it takes effect once, however often it is sent.
+   */
   readonly cast: <T extends D.CastTag<M>>(
     tag: T,
-    ...args: D.PayloadArgs<D.PayloadOf<M[T]>>
+    ...args: D.PayloadArgs<D.PayloadOf<M[T]>, [options?: D.KeyOptions]>
   ) => Effect.Effect<void, CastError>
   /** Sends messages, all or none, in their order. */
   readonly castAll: (messages: ReadonlyArray<CastInput<M>>) => Effect.Effect<void, CastError>
@@ -172,6 +190,13 @@ export interface Client<M, State> {
   readonly cancelTimer: (id: string) => Effect.Effect<boolean, Errors.InvalidOption | BackendError>
   /** The timers that are set, in the order of their times. */
   readonly timers: Effect.Effect<ReadonlyArray<TimerInfo>, BackendError>
+  /** What is known of a key. A message that still waits in the queue is not known. */
+  readonly result: (
+    key: string
+  ) => Effect.Effect<
+    KeyResult<D.SuccessOf<M[D.CallTag<M>]>, D.ErrorOf<M[D.CallTag<M>]>>,
+    Errors.InvalidOption | BackendError
+  >
   /** How many messages wait, or are under the lock; one that came past the queue does not count. */
   readonly queueLength: Effect.Effect<number, BackendError>
   /** Whether the lock is held. */
@@ -206,14 +231,15 @@ export interface HostedClient<M, State>
 {}
 
 /**
- * A cast's tag and its payload.
+ * A cast's tag, its payload, and its key, if it has one.
  *
  * @since 0.1.0
  * @category models
  */
 export type CastInput<M> = {
-  [T in D.CastTag<M>]: D.IsNone<D.PayloadOf<M[T]>> extends true ? readonly [tag: T]
-    : readonly [tag: T, payload: D.PayloadOf<M[T]>]
+  [T in D.CastTag<M>]: D.IsNone<D.PayloadOf<M[T]>> extends true
+    ? readonly [tag: T, payload?: undefined, options?: D.KeyOptions]
+    : readonly [tag: T, payload: D.PayloadOf<M[T]>, options?: D.KeyOptions]
 }[D.CastTag<M>]
 
 /**
@@ -224,8 +250,11 @@ export type CastInput<M> = {
  */
 export interface Running<M, State> extends Client<M, State> {
   readonly tuid: Tuple.Tuple
-  /** Like `call`, past the queue. A crash of the handler is answered with `HandlerCrashed`. */
-  readonly priorityCall: Client<M, State>["call"]
+  /** Like `call`, past the queue, and without a key. A crash of the handler is answered with `HandlerCrashed`. */
+  readonly priorityCall: <T extends D.CallTag<M>>(
+    tag: T,
+    ...args: D.CallArgs<D.PayloadOf<M[T]>, D.PriorityOptions>
+  ) => Effect.Effect<D.SuccessOf<M[T]>, D.ErrorOf<M[T]> | CallError>
   /** Handles a cast at once, past the queue; one that crashes fails with `HandlerCrashed` and is lost. */
   readonly priorityCast: <T extends D.CastTag<M>>(
     tag: T,
@@ -514,13 +543,13 @@ export interface ServiceClass<Self, Name extends string, State, M, A, IsHosted e
    */
   readonly castSelfTx: <T extends D.CastTag<M>>(
     tag: T,
-    ...args: D.PayloadArgs<D.PayloadOf<M[T]>>
+    ...args: D.PayloadArgs<D.PayloadOf<M[T]>, [options?: D.KeyOptions]>
   ) => Effect.Effect<void, Exclude<CastTxError, Errors.QueueFull>, Transaction>
   /** A cast as part of a transaction. */
   readonly castTx: <T extends D.CastTag<M>>(
     tag: T,
-    ...args: IsHosted extends true ? D.HostedArgs<D.PayloadOf<M[T]>, WhichHosted>
-      : D.PayloadArgs<D.PayloadOf<M[T]>, [which?: Which]>
+    ...args: IsHosted extends true ? D.HostedArgs<D.PayloadOf<M[T]>, WhichHosted & D.KeyOptions>
+      : D.PayloadArgs<D.PayloadOf<M[T]>, [which?: Which & D.KeyOptions]>
   ) => Effect.Effect<void, CastTxError, Transaction>
   /** Several casts as part of a transaction. */
   readonly castAllTx: (

@@ -387,3 +387,42 @@ export class QueueFull extends Schema.TaggedError<QueueFull>("effect-dgen/DgenSe
       "maxQueueLength"
   }
 }
+
+/**
+ * The key has been used on this server with another message, or another payload. Nothing was handled: this message must
+ * have a key of its own.
+ *
+ * @since 0.2.0
+ * @category errors
+ */
+export class KeyReused extends Schema.TaggedError<KeyReused>("effect-dgen/DgenServer/KeyReused")("KeyReused", {
+  server: Schema.String,
+  tuid: Schema.String,
+  tag: Schema.String,
+  key: Schema.String
+}) {
+  override get message(): string {
+    return `${this.server} ${this.tuid}: the key of "${this.tag}", ${
+      JSON.stringify(this.key)
+    }, belongs to another message or ` +
+      "payload: what is sent again must be the same, and what is not needs a key of its own"
+  }
+}
+
+/**
+ * A server has as many keys as its definition's `maxKeys` allows, and the message has a new one. It was not handled.
+ *
+ * @since 0.2.0
+ * @category errors
+ */
+export class TooManyKeys extends Schema.TaggedError<TooManyKeys>("effect-dgen/DgenServer/TooManyKeys")("TooManyKeys", {
+  server: Schema.String,
+  tuid: Schema.String,
+  tag: Schema.String,
+  limit: Schema.Number
+}) {
+  override get message(): string {
+    return `${this.server} ${this.tuid}: "${this.tag}" has a new key, and there are ${this.limit} already, as many as there may ` +
+      "be: send it again later, or shorten keyRetention"
+  }
+}

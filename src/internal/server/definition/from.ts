@@ -28,5 +28,7 @@ export const From: Schema.Codec<Model.From, unknown, never, never> = Schema.Stru
   tuid: Tuid,
   process: Schema.Uint8Array,
   id: Schema.Int,
-  millis: Schema.Int
+  millis: Schema.Int,
+  key: Schema.optionalKey(Schema.String),
+  message: Schema.optionalKey(Schema.String)
 })

@@ -2,6 +2,7 @@
  * From what a user wrote to what the runtime works on: messages and definitions, checked when they are made. What is none
  * is a mistake of the program, and a `TypeError` that names it.
  */
+import * as Duration from "effect/Duration"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import { show } from "../../data/show.ts"
@@ -60,16 +61,44 @@ export const HOSTED_NAME_LIMIT_BYTES = 256
 /** Timers of one server: more are better many servers. */
 const MAX_TIMERS = 100_000
 
+/** Keys of one server: more are better many servers, or a shorter retention. */
+const MAX_KEYS = 100_000
+
+/** Longer than anybody sends a message again for. */
+const KEY_RETENTION_DEFAULT = Duration.hours(24)
+
+/** What `Date` holds has room for it. */
+const KEY_RETENTION_LIMIT_MILLIS = 100 * 366 * 24 * 60 * 60_000
+
+const millisOf = (input: unknown): number => {
+  const duration = Duration.fromInput(input as Duration.Input)
+  return duration._tag === "Some" ? Duration.toMillis(duration.value) : Number.NaN
+}
+
 const isWhole = (value: unknown, most: number): value is number =>
   Number.isSafeInteger(value) && (value as number) >= 1 && (value as number) <= most
 
 interface Limits {
   readonly maxTimers?: unknown
   readonly maxQueueLength?: unknown
+  readonly maxKeys?: unknown
+  readonly keyRetention?: unknown
 }
 
 /** Throws a `TypeError` for a limit that is none. */
-const checkLimits = (name: string, { maxQueueLength, maxTimers = MAX_TIMERS }: Limits): void => {
+const checkLimits = (
+  name: string,
+  { keyRetention = KEY_RETENTION_DEFAULT, maxKeys = MAX_KEYS, maxQueueLength, maxTimers = MAX_TIMERS }: Limits
+): void => {
+  if (!isWhole(maxKeys, MAX_KEYS)) {
+    throw new TypeError(`${name}: maxKeys must be a whole number from 1 to ${MAX_KEYS}, not ${show(maxKeys)}`)
+  }
+  const retentionMillis = millisOf(keyRetention)
+  if (!(retentionMillis > 0 && retentionMillis <= KEY_RETENTION_LIMIT_MILLIS)) {
+    throw new TypeError(
+      `${name}: keyRetention must be a duration above zero, at most 100 years, not ${show(keyRetention)}`
+    )
+  }
   if (!isWhole(maxTimers, MAX_TIMERS)) {
     throw new TypeError(`${name}: maxTimers must be a whole number from 1 to ${MAX_TIMERS}, not ${show(maxTimers)}`)
   }
@@ -114,6 +143,8 @@ export const model = (name: string, options: {
   readonly hosted?: boolean | undefined
   readonly maxTimers?: number | undefined
   readonly maxQueueLength?: number | undefined
+  readonly maxKeys?: number | undefined
+  readonly keyRetention?: Duration.Input | undefined
 }): Model.Definition => {
   checkDefinition(name, options)
   return modelOf(name, options)
@@ -133,6 +164,8 @@ const modelOf = (name: string, options: Parameters<typeof model>[1]): Model.Defi
   hosted: options.hosted ?? false,
   maxTimers: options.maxTimers ?? MAX_TIMERS,
   maxQueueLength: options.maxQueueLength ?? Infinity,
+  maxKeys: options.maxKeys ?? MAX_KEYS,
+  keyRetentionMillis: millisOf(options.keyRetention ?? KEY_RETENTION_DEFAULT),
   ...stateOf(name, options.state),
   messages: new Map(
     Object.entries(options.messages).map(([tag, definition]) => {

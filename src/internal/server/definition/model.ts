@@ -43,6 +43,9 @@ export interface Definition {
   readonly maxTimers: number
   /** How many messages may wait before others are refused; `Infinity` where nobody looks. */
   readonly maxQueueLength: number
+  /** How many keys one of its servers can have, and how long the answer to a message with a key is kept. */
+  readonly maxKeys: number
+  readonly keyRetentionMillis: number
   /** The newest schema of the state. */
   readonly state: AnyCodec
   /** Those before it, oldest first, and the steps from each to the next. */
@@ -93,6 +96,9 @@ export interface From {
   readonly process: Uint8Array
   readonly id: number
   readonly millis: number
+  /** The key of the call and the id of its message, where it has a key. */
+  readonly key?: string
+  readonly message?: string
 }
 
 /** What a handler gets besides payload and state. */
@@ -192,11 +198,26 @@ export interface HostOptions extends Omit<Options, "tuid"> {
   readonly idleTimeToLiveMillis: number
 }
 
+/** A cast's tag, its payload, and its options. */
+export type CastInput = readonly [tag: string, payload?: unknown, options?: unknown]
+
+/** What is known of a key. */
+export type KeyResult =
+  | { readonly _tag: "Waiting" }
+  | { readonly _tag: "Done"; readonly exit: Answer }
+  | { readonly _tag: "Unknown" }
+
 /** What the runtime gives back; `DgenServer` types it. Errors are `CallError`s, `BackendError`s and schema errors. */
 export interface Client {
-  readonly call: (tag: string, payload: unknown, timeoutMillis: number) => Effect.Effect<unknown, unknown>
-  readonly cast: (tag: string, payload: unknown) => Effect.Effect<void, any>
-  readonly castAll: (messages: ReadonlyArray<readonly [tag: string, payload?: unknown]>) => Effect.Effect<void, any>
+  readonly call: (
+    tag: string,
+    payload: unknown,
+    timeoutMillis: number,
+    key?: string
+  ) => Effect.Effect<unknown, unknown>
+  readonly cast: (tag: string, ...args: ReadonlyArray<unknown>) => Effect.Effect<void, any>
+  readonly castAll: (messages: ReadonlyArray<CastInput>) => Effect.Effect<void, any>
+  readonly result: (key: string) => Effect.Effect<KeyResult, any>
   readonly queueLength: Effect.Effect<number, any>
   readonly locked: Effect.Effect<boolean, any>
   readonly state: Effect.Effect<unknown, any>

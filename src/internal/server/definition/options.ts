@@ -110,16 +110,18 @@ export type WhichArgs<IsHosted extends boolean> = IsHosted extends true ? [which
 export type TimerOptions =
   & { readonly id?: string | undefined }
   & (
-    | { readonly after: Duration.Input }
-    | { readonly at: DateTime.DateTime.Input }
+    | { readonly after: Duration.Input; readonly key?: string | undefined }
+    | { readonly at: DateTime.DateTime.Input; readonly key?: string | undefined }
     | {
       readonly every: Duration.Input
       readonly first?: DateTime.DateTime.Input | undefined
       readonly missed?: "latest" | "skip" | undefined
+      readonly key?: never
     }
     | {
       readonly cron: string | Cron.Cron
       readonly timeZone?: string | undefined
       readonly missed?: "latest" | "skip" | undefined
+      readonly key?: never
     }
   )

@@ -152,14 +152,25 @@ export interface Typed<State = any, M = any, A = any> {
 }
 export type TypesOf<C> = C extends { readonly [TypesId]?: infer T } ? Extract<T, Types<any, any, any>> : never
 
+/** What tells a message from every other one of its server that means something else: a text of 1 to 256 bytes. */
+export interface KeyOptions {
+  readonly key?: string | undefined
+}
+
+/** What a call past the queue may be told beside its payload. */
+export interface PriorityOptions {
+  readonly timeout?: Duration.Input | undefined
+}
+
 /** What a call may be told beside its payload. */
-export interface CallOptions {
+export interface CallOptions extends KeyOptions {
   readonly timeout?: Duration.Input | undefined
 }
 
 /** The arguments of a call behind its tag: where there is no payload, the options may come in its place. */
-export type CallArgs<P> = IsNone<P> extends true ? [options?: CallOptions | undefined, behind?: CallOptions]
-  : [payload: P, options?: CallOptions]
+export type CallArgs<P, Options = CallOptions> = IsNone<P> extends true ?
+  [options?: Options | undefined, behind?: Options]
+  : [payload: P, options?: Options]
 
 /** Whether a payload's type is that of no payload; `any` is a payload. */
 export type IsNone<P> = unknown extends P ? false : [P] extends [void] ? true : false

@@ -106,6 +106,7 @@ export interface Incoming {
   readonly id: string
   readonly trace: Trace | undefined
   readonly timer: { readonly id: string; readonly due: number } | undefined
+  readonly key: string | undefined
 }
 
 /** The caller of a call whose message names none. */
@@ -116,12 +117,19 @@ const fromOf = (
   server: string,
   tuid: Tuple.Tuple,
   { kind, tag }: Message,
-  { id, instance, millis }: Caller
-): From | undefined => kind === "call" ? { server, tag, tuid, process: instance, id, millis } : undefined
+  { id, instance, millis }: Caller,
+  keyed: Pick<From, "key" | "message"> | undefined
+): From | undefined => kind === "call" ? { server, tag, tuid, process: instance, id, millis, ...keyed } : undefined
 
 /** What a handler gets besides payload and state. */
 export const contextOf = (server: Server, input: Incoming): HandlerContext => ({
-  from: fromOf(server.definition.name, server.tuid, input.message, input.caller ?? NOBODY),
+  from: fromOf(
+    server.definition.name,
+    server.tuid,
+    input.message,
+    input.caller ?? NOBODY,
+    input.key === undefined ? undefined : { key: input.key, message: input.id }
+  ),
   attempt: input.attempt,
   id: input.id,
   tuid: server.tuid,
@@ -157,7 +165,8 @@ export const incoming = (
       attempt,
       id,
       trace: envelope.trace,
-      timer: envelope.timer
+      timer: envelope.timer,
+      key: envelope.key
     })
   }
   const decoded = codecOf(message.payload).decode(envelope.payload)
@@ -177,7 +186,8 @@ export const incoming = (
     attempt,
     id,
     trace: envelope.trace,
-    timer: envelope.timer
+    timer: envelope.timer,
+    key: envelope.key
   })
 }
 

@@ -61,6 +61,8 @@ export interface Server {
   /** Whether the grace period has begun. */
   isClosing: boolean
   cache: Saved | undefined
+  /** When the first key of a started server ends, as far as its consumer knows. */
+  keysDueMillis: number
   /** Ends the wait of a consumer that has nothing to do. */
   wakeIdle: (() => void) | undefined
 }
@@ -101,7 +103,17 @@ class InFlight {
 export const make = (
   parts: Omit<
     Server,
-    "name" | "codec" | "inFlight" | "inline" | "metrics" | "ended" | "expired" | "isClosing" | "cache" | "wakeIdle"
+    | "name"
+    | "codec"
+    | "inFlight"
+    | "inline"
+    | "metrics"
+    | "ended"
+    | "expired"
+    | "isClosing"
+    | "cache"
+    | "keysDueMillis"
+    | "wakeIdle"
   >
 ): Server => ({
   ...parts,
@@ -114,6 +126,7 @@ export const make = (
   expired: Deferred.makeUnsafe<void>(),
   isClosing: false,
   cache: undefined,
+  keysDueMillis: Infinity,
   wakeIdle: undefined
 })
 
@@ -182,7 +195,7 @@ export const loadState = (
 }
 
 /** What a transaction changes of the head besides the version. */
-export type HeadChange = Partial<Pick<Heads.Head, "lock" | "fenced">>
+export type HeadChange = Partial<Pick<Heads.Head, "lock" | "fenced" | "isKeyed">>
 
 /** A state as the store has it after a commit, and its version. */
 export interface Saved {

@@ -2,7 +2,8 @@
  * The head of a server: the version of its state, its lock, and the messages of locks that an earlier version broke. One
  * small key, so that a batch learns all of it with one read (rule R17).
  *
- * `<version: 22 bytes>`, followed by `[format, lock, fenced, state's version]` as MessagePack where there is something to say.
+ * `<version: 22 bytes>`, followed by `[format, lock, fenced, state's version, keyed]` as MessagePack where there is something
+ * to say.
  */
 import * as Result from "effect/Result"
 import { packValue, unpackValue } from "../../data/codec.ts"
@@ -16,8 +17,8 @@ const VERSION_BYTES = 22
 const TOKEN_BYTES = 20
 
 /**
- * A head of format 2 is one of a hosted server, or of a state that has had several versions: an earlier version of this
- * library, which knows nothing of indexes and steps, must not run it.
+ * A head of format 2 is one of a hosted server, of one that has met keys, or of a state that has had several versions: an
+ * earlier version of this library, which knows nothing of indexes, keys and steps, must not run it.
  */
 const FORMATS: ReadonlySet<unknown> = new Set([1, 2])
 
@@ -47,6 +48,8 @@ export interface Head {
   readonly lock: Lock | undefined
   readonly fenced: ReadonlyArray<Fenced>
   readonly format: number
+  /** Whether it has met messages with keys: of a server that is started, it says that there is something to sweep. */
+  readonly isKeyed: boolean
   /** Which version of its schema the state has. */
   readonly stateVersion: number
 }
@@ -69,22 +72,24 @@ export const first = (definition: Owner): Head => ({
   lock: undefined,
   fenced: [],
   format: definition.hosted || definition.earlier.length > 0 ? 2 : 1,
-  stateVersion: newest(definition)
+  stateVersion: newest(definition),
+  isKeyed: false
 })
 
 /** The bytes of a head. */
-export const encode = ({ fenced, format, lock, stateVersion, version }: Head): Uint8Array => {
+export const encode = ({ fenced, format, isKeyed, lock, stateVersion, version }: Head): Uint8Array => {
   const bytes = Keys.fromText(version)
-  if (format === 1 && lock === undefined && fenced.length === 0) return bytes
+  if (format === 1 && !isKeyed && lock === undefined && fenced.length === 0) return bytes
   return Keys.concat(
     bytes,
     packValue([
-      format,
+      isKeyed ? 2 : format,
       lock === undefined
         ? null
         : [lock.token, lock.millis, lock.tag, lock.kind, lock.attempts ?? null],
       fenced.map(({ attempts, millis, token }) => [token, millis, attempts]),
-      ...(stateVersion === 1 ? [] : [stateVersion])
+      ...(stateVersion === 1 && !isKeyed ? [] : [stateVersion]),
+      ...(isKeyed ? [true] : [])
     ])
   )
 }
@@ -94,7 +99,7 @@ export const decode = (bytes: Uint8Array): Result.Result<Head, string> => {
   if (bytes.length < VERSION_BYTES) return Result.fail("the server's head is cut off")
   const version = Keys.toText(bytes.subarray(0, VERSION_BYTES))
   if (bytes.length === VERSION_BYTES) {
-    return Result.succeed({ version, lock: undefined, fenced: [], format: 1, stateVersion: 1 })
+    return Result.succeed({ version, lock: undefined, fenced: [], format: 1, stateVersion: 1, isKeyed: false })
   }
   return Result.flatMap(unpackValue(bytes.subarray(VERSION_BYTES)), (data): Result.Result<Head, string> => {
     if (!Array.isArray(data) || !FORMATS.has(data[0])) return Result.fail("the server's head is not of this version")
@@ -103,9 +108,16 @@ export const decode = (bytes: Uint8Array): Result.Result<Head, string> => {
     if ((lock === undefined && data[1] !== null) || fenced.includes(undefined)) {
       return Result.fail("the lock in the server's head cannot be read")
     }
-    const [format, , , stateVersion = 1] = data as Array<unknown>
+    const [format, , , stateVersion = 1, keyed] = data as Array<unknown>
     if (!isCount(stateVersion) || stateVersion < 1) return Result.fail("the version of the state cannot be read")
-    return Result.succeed({ version, lock, fenced: fenced as Array<Fenced>, format: format as number, stateVersion })
+    return Result.succeed({
+      version,
+      lock,
+      fenced: fenced as Array<Fenced>,
+      format: format as number,
+      stateVersion,
+      isKeyed: format === 2 && keyed === true
+    })
   })
 }
 

@@ -12,6 +12,7 @@
  *                        "lock" <token> <i>                  the message of a lock, until it is handled or requeued
  *                        "dead" <versionstamp> <i> <n>       dead letters
  *                        "deads"                             the counter of them
+ *                        "key" / "keyRest" / "keyEnd" / "keyOpen" / "keys"   keys of messages, see kept/keyed.ts
  *                        "timer" / "timerId" / "timers" / "wake"   timers, see timers/rows.ts
  * ```
  */
@@ -63,6 +64,15 @@ export const identityOf = ({ definition, keys }: Addressed) => ({
   tuid: keys.tuidText ?? textOfTuid(keys.tuid)
 })
 
+/** Where the keys of a server's messages lie. */
+interface KeyedKeys {
+  readonly rows: Uint8Array
+  readonly rests: Uint8Array
+  readonly ends: Uint8Array
+  readonly open: Uint8Array
+  readonly count: Uint8Array
+}
+
 /** The keys of one server, each made when it is first asked for: very many servers use few of them. */
 export class ServerKeys implements QueueKeys {
   readonly tuid: Tuple.Tuple
@@ -81,6 +91,7 @@ export class ServerKeys implements QueueKeys {
   #timerIds: Uint8Array | undefined
   #timerCount: Uint8Array | undefined
   #wake: Uint8Array | undefined
+  #keyed: KeyedKeys | undefined
   readonly #tenantPrefix: Uint8Array
   readonly #definition: Owner
   #place: Place | undefined
@@ -93,6 +104,11 @@ export class ServerKeys implements QueueKeys {
     this.tuid = tuid
     this.#definition = definition
     this.prefix = Tuple.pack(["s", tuid], libraryPrefix(tenantPrefix))
+  }
+
+  /** Whether any message makes and wakes the server. */
+  get isHosted(): boolean {
+    return this.#definition.hosted
   }
 
   get name(): Uint8Array {
@@ -149,6 +165,17 @@ export class ServerKeys implements QueueKeys {
 
   get wake(): Uint8Array {
     return this.#wake ??= this.#at("wake")
+  }
+
+  /** Where the keys of messages lie; few servers have any. */
+  get keyed(): KeyedKeys {
+    return this.#keyed ??= {
+      rows: this.#at("key"),
+      rests: this.#at("keyRest"),
+      ends: this.#at("keyEnd"),
+      open: this.#at("keyOpen"),
+      count: this.#at("keys")
+    }
   }
 
   #at(name: string): Uint8Array {

@@ -4,7 +4,8 @@
  * message begins.
  *
  * 1. Messages that are kept beside the queue go back into it.
- * 2. A call that was handled and left open has nobody any more who could answer it: it is told that the server is gone.
+ * 2. A call that was handled and left open has nobody any more who could answer it: it is told that the server is gone, and
+ *    its key is free. Keys that are done stay until their time.
  */
 import * as Effect from "effect/Effect"
 import type { Transaction } from "../../../Transaction.ts"
@@ -13,7 +14,8 @@ import type { TransactionState } from "../../transactions/state.ts"
 import { signalKey } from "../../transactions/watching.ts"
 import type { Saved, Server } from "../handling/server.ts"
 import type { Head } from "../kept/head.ts"
-import { isListed } from "../kept/indexes.ts"
+import { isListed, moveWake, readWake } from "../kept/indexes.ts"
+import { firstEnd, freeOpen } from "../kept/keyed.ts"
 import * as Answers from "../sending/answerCodec.ts"
 import { Callers, openCalls } from "../sending/answering.ts"
 import { callerOf } from "./kill.ts"
@@ -37,6 +39,7 @@ export const end = Effect.fnUntraced(function*(
     if (caller !== undefined) callers.add(caller)
   }
   callers.send(transaction, Answers.killed)
+  yield* freeOpen(transaction, keys, Answers.killed)
   transaction.clear(keys.head)
   transaction.clearRange(keys.state, Tuple.strinc(keys.state))
   yield* endTimers(server, transaction)
@@ -53,5 +56,14 @@ const endTimers = (server: Server, transaction: TransactionState): Effect.Effect
   const { keys } = server
   for (const prefix of [keys.timers, keys.timerIds]) transaction.clearRange(prefix, Tuple.strinc(prefix))
   transaction.clear(keys.timerCount)
-  return server.definition.hosted ? keys.forgetWake(transaction) : Effect.void
+  if (!server.definition.hosted) return Effect.void
+  return Effect.flatMap(transaction.get(keys.wake), (bytes) => {
+    const known = readWake(bytes)
+    if (known === undefined) return Effect.void
+    // keys outlive the server
+    return Effect.map(
+      firstEnd(transaction, keys),
+      (end) => moveWake(transaction, keys, known, end === Infinity ? undefined : end)
+    )
+  })
 }

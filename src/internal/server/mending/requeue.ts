@@ -15,6 +15,7 @@ import * as Envelopes from "../../queue/envelope.ts"
 import * as Queue from "../../queue/queue.ts"
 import { PIECE_BYTES } from "../../tenant/limits.ts"
 import type { TransactionState } from "../../transactions/state.ts"
+import { free } from "../kept/keyed.ts"
 import type { ServerKeys } from "../kept/layout.ts"
 import * as Answers from "../sending/answerCodec.ts"
 import { answerCaller } from "../sending/answering.ts"
@@ -79,7 +80,7 @@ export const requeue = (
   })
 }
 
-/** Writes a dead letter, and answers the call that waits for the message. */
+/** Writes a dead letter, answers the call that waits for the message, and leaves its key free. */
 export const bury = (
   state: TransactionState,
   keys: ServerKeys,
@@ -87,8 +88,12 @@ export const bury = (
   answer = Answers.deadLettered(died.attempts, died.cause)
 ): Effect.Effect<void> => {
   DeadLetters.write(state, keys, died)
-  const caller = Result.getOrUndefined(Envelopes.decode(died.message))?.caller
-  return caller === undefined
-    ? Effect.void
-    : answerCaller(keys, state, caller, answer)
+  const { caller, key, tag = "" } = Result.getOrElse(
+    Envelopes.decode(died.message),
+    (): Partial<Envelopes.Envelope> => ({})
+  )
+  const answered = caller === undefined ? Effect.void : answerCaller(keys, state, caller, answer)
+  return key === undefined
+    ? answered
+    : Effect.andThen(answered, free(state, keys, { key, message: died.id, tag, answer }))
 }

@@ -20,6 +20,7 @@ import * as Tuple from "../../../Tuple.ts"
 import * as Keys from "../../data/keys.ts"
 import { show } from "../../data/show.ts"
 import * as Envelopes from "../../queue/envelope.ts"
+import { stampText } from "../../queue/pieces.ts"
 import * as Queue from "../../queue/queue.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { yieldTurn } from "../../transactions/turns.ts"
@@ -29,12 +30,24 @@ import { atRest, measured, type Measures } from "../handling/gauges.ts"
 import { answerOf, Crash, handle, type Handled, type Incoming, type Unread } from "../handling/handlers.ts"
 import { record } from "../handling/metrics.ts"
 import { type Held, type HeldLogs, holdLogs, PureRunner } from "../handling/purity.ts"
-import { gone, isEnded, loadState, newborn, save, type Server, stop, Unreadable } from "../handling/server.ts"
+import {
+  gone,
+  type HeadChange,
+  isEnded,
+  loadState,
+  newborn,
+  save,
+  type Server,
+  stop,
+  Unreadable
+} from "../handling/server.ts"
 import type { Head, Lock } from "../kept/head.ts"
 import { giveWork, indexesOf, Place, readWake, takeWork } from "../kept/indexes.ts"
 import { headOf, writeHead } from "../kept/state.ts"
+import { conclude, keyedChange, meet, rowsOf } from "../keys/meeting.ts"
 import { end } from "../mending/ending.ts"
-import { BROKEN, type Died, requeue } from "../mending/requeue.ts"
+import { BROKEN, bury, type Died, requeue } from "../mending/requeue.ts"
+import * as Answers from "../sending/answerCodec.ts"
 import { answerCaller, leaveOpen } from "../sending/answering.ts"
 import { runsFor } from "../sending/messages.ts"
 import { counts, fire } from "../timers/firing.ts"
@@ -46,6 +59,9 @@ const MEASURE_MILLIS = 1_000
 
 /** A busy consumer looks for timers that others have set so often. */
 const TIMERS_MILLIS = 1_000
+
+/** An idle consumer looks so often for keys that others have settled. */
+const KEYS_LOOK_MILLIS = 60 * 60_000
 
 /** Who waits for a time looks at the clock at least so often: it can be set, and machines sleep. */
 export const CLOCK_LOOK_MILLIS = 60_000
@@ -127,8 +143,9 @@ export const batchBody = Effect.fnUntraced(function*(
   }
   const isWaiting = head?.lock !== undefined || peeked.length === 0
   if (isWaiting || isTimeForTimers(pace, state.timeMillis)) {
-    const { done, dueMillis } = yield* fire(server, state)
+    const { done, dueMillis, keysDueMillis } = yield* fire(server, state, head?.isKeyed === true)
     pace.timers = { dueMillis: done > 0 ? 0 : dueMillis, lookedMillis: state.timeMillis }
+    server.keysDueMillis = keysDueMillis
     if (done > 0) return { _tag: "Again", died: undefined }
   }
   if (head !== undefined && head.fenced.length > 0) {
@@ -141,7 +158,8 @@ export const batchBody = Effect.fnUntraced(function*(
     return { _tag: "Empty", rests: yield* rest(server, state, pace, undefined) }
   }
   if (peeked.length === 0) {
-    return { _tag: "Idle", watch: watchKey(state, server.keys.push), dueMillis: untilTimer(pace, state.timeMillis) }
+    const dueMillis = Math.min(untilTimer(pace, state.timeMillis), untilKeys(server, head, state.timeMillis))
+    return { _tag: "Idle", watch: watchKey(state, server.keys.push), dueMillis }
   }
   const items = untilFailed(peeked.slice(0, pace.limit))
   return yield* Effect.catchDefect(
@@ -161,6 +179,12 @@ const isTimeForTimers = ({ timers }: Pace, nowMillis: number): boolean =>
 /** How long to wait for the next timer: not longer than a clock can be trusted. */
 const untilTimer = ({ timers }: Pace, nowMillis: number): number =>
   timers.dueMillis === Infinity ? Infinity : Math.min(CLOCK_LOOK_MILLIS, Math.max(1, timers.dueMillis - nowMillis))
+
+/** How long to wait for the end of the next key: nothing depends on its minute, and others settle keys too. */
+const untilKeys = ({ keysDueMillis }: Server, head: Head | undefined, nowMillis: number): number => {
+  if (keysDueMillis === Infinity) return head?.isKeyed === true ? KEYS_LOOK_MILLIS : Infinity
+  return Math.min(KEYS_LOOK_MILLIS, Math.max(1, keysDueMillis - nowMillis))
+}
 
 /** Takes the entry away that leads to another definition's server, and lets who hosts that one know. */
 const handOver = (server: Server, state: TransactionState, head: Head, owner: string): Effect.Effect<Batch> => {
@@ -254,11 +278,12 @@ const runItems = Effect.fnUntraced(function*(
   const decoded: Array<Result.Result<Envelopes.Envelope, string>> = []
   // once each, and only those that the batch comes to: it may end at its first message
   const envelopeOf = (index: number) => decoded[index] ??= Envelopes.decode(items[index]!.message)
-  yield* state.prefetch(() => waitingKeys(server, items.length, envelopeOf))
+  yield* state.prefetch(() => keysToRead(server, items.length, envelopeOf))
   const actions: Array<Asked> = []
-  const outcomes: Array<Handled["outcome"] | "void"> = []
+  const outcomes: Array<Handled["outcome"] | "void" | "repeated"> = []
   let current = loaded.state
   let taken = 0
+  let hasKeys = false
   // a call that will be answered later: its server must be there then
   let isLeftOpen = false
   let last: { readonly handled: Handled; readonly item: Queue.Item; readonly input: Acquired["input"] } | undefined
@@ -276,11 +301,26 @@ const runItems = Effect.fnUntraced(function*(
       break
     }
     const { timer } = Result.getOrElse(envelope, () => ({ timer: undefined }))
-    const takeBack = timer === undefined ? undefined : runner.mark()
+    const key = Result.isSuccess(message!) ? message.success.key : undefined
+    const takeBack = timer === undefined && key === undefined ? undefined : runner.mark()
     if (timer !== undefined && !(yield* counts(state, server.keys, timer))) {
       taken++
       outcomes.push("void")
       continue
+    }
+    if (key !== undefined && Result.isSuccess(message!)) {
+      const met = yield* meetItem(server, state, message.success, envelope)
+      if (met === "bury" && index > 0) {
+        takeBack?.()
+        break
+      }
+      if (met === "bury") return yield* buryKeyed(server, state, item, envelope)
+      if (met === "known") {
+        taken++
+        outcomes.push("repeated")
+        continue
+      }
+      hasKeys = true
     }
     if (index > 0) yield* yieldTurn
     const ran = yield* Effect.catch(
@@ -291,7 +331,7 @@ const runItems = Effect.fnUntraced(function*(
       (error) => error.full !== undefined && index > 0 ? Effect.undefined : Effect.fail(error)
     )
     if (ran === undefined) {
-      // the mark of its timer too
+      // the mark of its timer too, and its key
       takeBack?.()
       break
     }
@@ -311,7 +351,14 @@ const runItems = Effect.fnUntraced(function*(
   const saved = last?.handled.isGone === true
     ? yield* end(server, state, loaded.head, current)
     : yield* Effect.mapError(
-      save(server, state, loaded, current, lock && { lock }, lock !== undefined || isLeftOpen),
+      save(
+        server,
+        state,
+        loaded,
+        current,
+        changeOf(lock, keyedChange(server, loaded.head, hasKeys)),
+        lock !== undefined || isLeftOpen
+      ),
       (error) => {
         if (error instanceof Unreadable) return error
         const tags = items.slice(0, taken).flatMap((_, index) => tagsOf(envelopeOf(index)))
@@ -336,6 +383,45 @@ const runItems = Effect.fnUntraced(function*(
     rests
   }
 })
+
+/** What a batch changes of the head beside the state's version. */
+const changeOf = (lock: Lock | undefined, keyed: HeadChange | undefined): HeadChange | undefined =>
+  lock === undefined ? keyed : { lock, ...keyed }
+
+/** Looks at the key of a message. A call that is not handled is answered, a cast there is no place for is to be buried. */
+const meetItem = Effect.fnUntraced(function*(
+  server: Server,
+  state: TransactionState,
+  input: Incoming,
+  envelope: Result.Result<Envelopes.Envelope, string>
+): Effect.fn.Return<"fresh" | "known" | "bury"> {
+  const sent = Result.getOrUndefined(envelope)?.payload
+  const met = yield* meet(server, state, { ...input, key: input.key! }, input.id, sent)
+  if (met._tag === "Fresh") return "fresh"
+  if (met._tag === "TooMany" && input.message.kind !== "call") return "bury"
+  const answer = met._tag === "TooMany" ? Answers.tooManyKeys(server.definition.maxKeys) : met.answer
+  if (input.caller !== undefined) yield* answerCaller(server.keys, state, input.caller, answer)
+  return "known"
+})
+
+/** Makes a dead letter of a cast whose key there is no place for. */
+const buryKeyed = (
+  server: Server,
+  state: TransactionState,
+  item: Queue.Item,
+  envelope: Result.Result<Envelopes.Envelope, string>
+): Effect.Effect<Batch> => {
+  const { maxKeys } = server.definition
+  const id = Result.getOrUndefined(envelope)?.id ?? stampText(item.stamp)
+  const died = {
+    id,
+    message: Envelopes.withId(item.message, id),
+    attempts: item.attempts,
+    cause: `its key is new, and the server has ${maxKeys} keys already: send it again later, or shorten keyRetention`
+  }
+  Queue.take(state, server.keys, [item])
+  return Effect.as(bury(state, server.keys, died), { _tag: "Again", died })
+}
 
 /** What becomes of a first message that is none of this version's (5); `undefined` when it fails like any other. */
 const stepBack = (
@@ -389,21 +475,23 @@ const rest = (
   )
 }
 
-/** What says of the calls of a batch that they wait, up to the message that must be its last. */
-const waitingKeys = (
+/** What says of the calls of a batch that they wait, and their keys, up to the message that must be its last. */
+const keysToRead = (
   server: Server,
   count: number,
   envelopeOf: (index: number) => Result.Result<Envelopes.Envelope, string>
 ): ReadonlyArray<Uint8Array> => {
   const keys: Array<Uint8Array> = []
+  const envelopes: Array<Envelopes.Envelope> = []
   for (let index = 0; index < count; index++) {
     const envelope = envelopeOf(index)
     if (Result.isFailure(envelope)) break
+    envelopes.push(envelope.success)
     const { caller, tag } = envelope.success
     if (caller !== undefined) keys.push(server.keys.waitingKey(caller.millis, caller.instance, caller.id))
     if (server.definition.messages.get(tag)?.locks !== false) break
   }
-  return keys
+  return [...keys, ...rowsOf(server, envelopes)]
 }
 
 const tagsOf = (envelope: Result.Result<Envelopes.Envelope, string>): ReadonlyArray<string> =>
@@ -428,6 +516,7 @@ const runItem = Effect.fnUntraced(function*(
   const input = message.success
   const handled = yield* handle(server, runner, logs, input, current, index)
   const answer = answerOf(input.message, handled)
+  yield* conclude(server, state, input, handled, answer)
   if (input.caller !== undefined && !handled.locks) {
     yield* answer === undefined
       ? leaveOpen(state, server.keys, input.caller)

@@ -70,15 +70,18 @@ class LockedCrash {
 /** Runs the locked section of a lock that a batch acquired, or lets somebody run it. */
 type RunLock<E> = (acquired: Acquired) => Effect.Effect<void, BackendError | Unreadable | E>
 
-/** How a consumer, or a host, begins with a server. */
-export const paceOf = (server: Server): Pace => ({
+/**
+ * How a consumer, or a host, begins with a server. A host is woken for timers, and measures a queue that keeps it busy: a
+ * server that wakes for one message reads nothing for either.
+ */
+export const paceOf = (server: Server, nowMillis = 0): Pace => ({
   limit: server.options.consumeK,
   mayRest: true,
   mayLock: true,
-  timers: { dueMillis: 0, lookedMillis: 0 },
+  timers: { dueMillis: server.isHosted ? Infinity : 0, lookedMillis: nowMillis },
   seen: [],
   at: 0,
-  measuredMillis: 0,
+  measuredMillis: nowMillis,
   logs: HeldLogs.none,
   met: undefined,
   sighting: undefined

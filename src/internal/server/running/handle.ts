@@ -34,13 +34,13 @@ import { type Direct, type Progress, runInline, runPriority } from "./immediate.
 /** A handler's input from a message that does not go through the queue, as if it had. */
 const direct = (
   server: Server,
-  { data, message }: Checked,
+  { data, key, message }: Checked,
   caller: Caller | undefined
 ): Effect.Effect<Direct, InvalidPayload> => {
   const decoded = message.payload === undefined ? Result.succeed(undefined) : codecOf(message.payload).decode(data)
   return Effect.fromResult(Result.mapBoth(decoded, {
     onFailure: ({ field, problem }) => new InvalidPayload({ ...identityOf(server), tag: message.tag, field, problem }),
-    onSuccess: (payload) => ({ message, payload, data, caller, attempt: 1, trace: undefined, timer: undefined })
+    onSuccess: (payload) => ({ message, payload, data, caller, attempt: 1, trace: undefined, timer: undefined, key })
   }))
 }
 
@@ -125,6 +125,8 @@ const inline: Way = (server, checked, call) => {
         switch (progress._tag) {
           case "Handled":
             return Effect.succeed(progress.answer!)
+          case "Keyed":
+            return untilEnded(server, Clients.withKey(server, checked.key!))
           case "Waits":
             return untilEnded(server, Clients.awaitAnswer(server, call))
           case "Queue":
@@ -164,12 +166,12 @@ const pastQueue: Way = (server, checked, call) =>
     )
   )
 
-const calling = (server: Server, operation: string, way: Way): Client["call"] => (tag, payload, timeoutMillis) => {
+const calling = (server: Server, operation: string, way: Way): Client["call"] => (tag, payload, timeoutMillis, key) => {
   const run = Effect.flatMap(
     Effect.fromResult(check(server, ["call"], operation, tag, payload)),
     (checked) =>
       Effect.flatMap(
-        Clients.withCall(server, (call) => way(server, checked, call)),
+        Clients.withCall(server, (call) => way(server, { ...checked, key }, call)),
         (bytes) => Answers.decode(server, checked.message, bytes)
       )
   )

@@ -47,6 +47,7 @@ import {
   Unreadable
 } from "../handling/server.ts"
 import { identityOf } from "../kept/layout.ts"
+import { conclude, keyedChange, meet, type Met, rowsOf } from "../keys/meeting.ts"
 import { end } from "../mending/ending.ts"
 import { afterDeath, buryDirect, isOfMessage } from "../mending/failures.ts"
 import * as Answers from "../sending/answerCodec.ts"
@@ -64,6 +65,8 @@ export type Progress =
   | { readonly _tag: "Handled"; readonly answer: Uint8Array | undefined }
   /** It was handled, and its answer comes later (4). */
   | { readonly _tag: "Waits" }
+  /** An earlier message with its key is under way: it has that one's answer. */
+  | { readonly _tag: "Keyed" }
   /** It has to go through the queue, with so many attempts behind it; one whose handler ran is not refused there (2). */
   | { readonly _tag: "Queue"; readonly attempts: number; readonly isTried: boolean }
 
@@ -85,14 +88,17 @@ const body = Effect.fnUntraced(function*(
   direct: Direct,
   inline: boolean,
   held: Held
-): Effect.fn.Return<Ran | undefined, Crash | Unreadable | ServerKilled | Locked, Transaction> {
+): Effect.fn.Return<Ran | Progress | undefined, Crash | Unreadable | ServerKilled | Locked, Transaction> {
   const state = yield* Transaction
   const logs = held.logs = yield* holdLogs
   const [bytes, waiting] = yield* Effect.all([
     state.get(server.keys.head),
-    inline ? Queue.peek(state, server.keys, 1) : Effect.succeed([])
+    inline ? Queue.peek(state, server.keys, 1) : Effect.succeed([]),
+    direct.key === undefined ? Effect.void : state.prefetch(() => rowsOf(server, [{ key: direct.key }]))
   ], { concurrency: "unbounded" })
   if (bytes === undefined && !server.isHosted) return yield* new ServerKilled(identityOf(server))
+  const id = Buffer.from(state.operationId.subarray(0, 20)).toString("hex")
+  const { key } = direct
   if (waiting.length > 0) return undefined
   const { tag } = direct.message
   const wrong = (error: StateError | Unreadable) =>
@@ -103,19 +109,26 @@ const body = Effect.fnUntraced(function*(
     : yield* Effect.mapError(load(server, bytes), (error) => new Unreadable(error))
   const isLocked = loaded.head.lock !== undefined
   if (inline && isLocked) return undefined
+  if (key !== undefined) {
+    const met = yield* meet(server, state, { ...direct, key }, id, direct.data)
+    if (met._tag !== "Fresh") return progressOf(server, met)
+  }
   runsFor(state, server.definition, server.tuid)
   openInline(state, direct.caller)
-  const input: Incoming = { ...direct, id: Buffer.from(state.operationId.subarray(0, 20)).toString("hex") }
+  const input: Incoming = { ...direct, id }
   const handled = yield* handle(server, runner, logs, input, loaded.state, undefined)
   if ((handled.locks || handled.isGone) && isLocked) return yield* new Locked({ ...identityOf(server), tag })
   const kept = handled.locks && inline ? { message: yield* envelopeOf(direct, state), attempts: 0 } : undefined
   const lock = handled.locks ? acquire(server, state, input, kept) : undefined
   const answer = answerOf(input.message, handled) ?? inlineAnswer(state)
+  yield* conclude(server, state, input, handled, answer)
   const isWaiting = answer === undefined && input.caller !== undefined
   const isNeeded = lock !== undefined || isWaiting
+  const keyed = keyedChange(server, loaded.head, key !== undefined)
+  const change = lock === undefined ? keyed : { lock, ...keyed }
   const saved = handled.isGone === true
     ? yield* end(server, state, loaded.head, handled.state)
-    : yield* Effect.mapError(save(server, state, loaded, handled.state, lock && { lock }, isNeeded), wrong)
+    : yield* Effect.mapError(save(server, state, loaded, handled.state, change, isNeeded), wrong)
   state.onCommit.push(() => {
     logs.release()
     record(server, server.metrics.outcome(handled.outcome), 1)
@@ -133,12 +146,18 @@ const body = Effect.fnUntraced(function*(
   }
 })
 
+/** What becomes of a call that is not handled, for its key. */
+const progressOf = ({ definition }: Server, met: Exclude<Met, { readonly _tag: "Fresh" }>): Progress => {
+  if (met._tag === "TooMany") return { _tag: "Handled", answer: Answers.tooManyKeys(definition.maxKeys) }
+  return Answers.isWaits(met.answer) ? { _tag: "Keyed" } : { _tag: "Handled", answer: met.answer }
+}
+
 /** The message of an inline call, as if it had been queued. */
-const envelopeOf = ({ caller, data, message }: Direct, state: TransactionState): Effect.Effect<Uint8Array> =>
+const envelopeOf = ({ caller, data, key, message }: Direct, state: TransactionState): Effect.Effect<Uint8Array> =>
   Effect.map(
     sentNow,
     ({ trace }) =>
-      Envelopes.encode({ tag: message.tag, payload: data, caller, trace, millis: Math.floor(state.timeMillis) })
+      Envelopes.encode({ tag: message.tag, payload: data, caller, trace, millis: Math.floor(state.timeMillis), key })
   )
 
 /** What comes after the commit: the answer, the actions, the lock. */
@@ -264,7 +283,7 @@ export const runInline = (
     const run = transact(server.tenant, body(server, direct, true, held), {
       tries: 1,
       // the end of the handle comes with the commit: who waits behind it must not overtake it
-      accepted: (ran) => ran?.handled.stopped ? undefined : release()
+      accepted: (ran) => ran !== undefined && "handled" in ran && ran.handled.stopped ? undefined : release()
     })
     const attempt = Effect.matchEffect(orCrash(run, direct, held), {
       onSuccess: (ran) => Effect.succeed(ran ?? TO_QUEUE),
@@ -304,7 +323,7 @@ const crashedInline = (
       Effect.sync(() => progress({ _tag: "Queue", attempts: 1, isTried: true }))
     )
   }
-  const { caller, data, message, trace } = direct
+  const { caller, data, key, message, trace } = direct
   const buried = Effect.flatMap(Clock.currentTimeMillis, (millis) =>
     buryDirect(server, {
       message: Envelopes.encode({
@@ -313,7 +332,8 @@ const crashedInline = (
         caller,
         trace,
         millis,
-        server: server.definition.name
+        server: server.definition.name,
+        key
       }),
       attempts: 1,
       cause: textOfCause(error.cause)
@@ -338,7 +358,7 @@ export const runPriority = (
       (error): Effect.Effect<never, Failure> =>
         error._tag === "Crash" ? crashedPriority(server, direct, error) : failed(server, error)
     ),
-    (ran) => ran === undefined ? Effect.void : after(server, ran, progress)
+    (ran) => ran === undefined || !("handled" in ran) ? Effect.void : after(server, ran, progress)
   )
 }
 

@@ -45,6 +45,7 @@ import {
 } from "../handling/server.ts"
 import type { Head, Lock } from "../kept/head.ts"
 import { headOf, writeHead } from "../kept/state.ts"
+import { conclude } from "../keys/meeting.ts"
 import { end } from "../mending/ending.ts"
 import { isOfMessage } from "../mending/failures.ts"
 import { type Died, forget, requeue } from "../mending/requeue.ts"
@@ -210,8 +211,11 @@ const finishBody = Effect.fnUntraced(function*(
     yield* save(server, state, loaded, loaded.state, { lock: { ...head.lock, millis: state.timeMillis } })
     return { _tag: "Again", state: loaded.state, version: loaded.head.version }
   }
+  const keyed = conclude(server, state, acquired.input, handled, answerOf(acquired.input.message, handled))
   if (handled.isGone === true) {
     keys.ring(state)
+    // keys that are still open then go with the server
+    yield* keyed
     yield* end(server, state, { ...loaded.head, lock: undefined }, handled.state)
     if (!server.isHosted) state.onCommit.unshift(() => gone(server))
   } else {
@@ -220,6 +224,7 @@ const finishBody = Effect.fnUntraced(function*(
       if (!(written.failure instanceof Unreadable)) return yield* Effect.fail(written.failure)
       return { ...yield* letGo(server, state, acquired, head), unreadable: written.failure }
     }
+    yield* keyed
   }
   forget(state, keys, token)
   return { _tag: "Done", ended: yield* answer(server, state, acquired, handled), handled }

@@ -7,7 +7,15 @@ import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
 import { codecOf, packData, packValue, unpackValue } from "../../data/codec.ts"
 import { printable } from "../../data/text.ts"
-import { DeadLettered, DefinitionMismatch, HandlerCrashed, ServerKilled, ServerStopped } from "../definition/errors.ts"
+import {
+  DeadLettered,
+  DefinitionMismatch,
+  HandlerCrashed,
+  KeyReused,
+  ServerKilled,
+  ServerStopped,
+  TooManyKeys
+} from "../definition/errors.ts"
 import type { Answer, Message } from "../definition/model.ts"
 import { type Addressed, identityOf } from "../kept/layout.ts"
 
@@ -18,6 +26,9 @@ const STOPPED = 3
 const DEAD = 4
 const KILLED = 5
 const MISMATCH = 6
+const KEY_REUSED = 7
+const TOO_MANY_KEYS = 8
+const WAITS = 9
 
 /** The largest answer: below what fits a transaction beside the rest of its batch. */
 const ANSWER_LIMIT_BYTES = 5_000_000
@@ -37,6 +48,18 @@ export const killed: Uint8Array = packValue([KILLED])
 
 /** The bytes of an answer that says the tuid belongs to another definition. */
 export const mismatched = (stored: string, tuid: string): Uint8Array => packValue([MISMATCH, stored, tuid])
+
+/** The bytes of an answer that says the key belongs to another message. */
+export const keyReused = (key: string): Uint8Array => packValue([KEY_REUSED, key])
+
+/** The bytes of an answer that says there is no place for another key. */
+export const tooManyKeys = (limit: number): Uint8Array => packValue([TOO_MANY_KEYS, limit])
+
+/** The bytes that say to wait with the key: an earlier message with it is under way. */
+export const waits: Uint8Array = packValue([WAITS])
+
+/** Whether bytes say to wait with the key. */
+export const isWaits = (bytes: Uint8Array): boolean => Buffer.compare(bytes, waits) === 0
 
 /** The bytes of an answer, and what is wrong when they only say that the handler crashed. */
 export interface Encoded {
@@ -103,6 +126,12 @@ export const decode = (who: Addressed, message: Message, bytes: Uint8Array): Ans
       if (typeof value === "string" && typeof attempts === "string") {
         return Exit.fail(new DefinitionMismatch({ server: who.definition.name, stored: value, tuid: attempts }))
       }
+      break
+    case KEY_REUSED:
+      if (typeof value === "string") return Exit.fail(new KeyReused({ ...identityOf(who), tag, key: value }))
+      break
+    case TOO_MANY_KEYS:
+      if (typeof value === "number") return Exit.fail(new TooManyKeys({ ...identityOf(who), tag, limit: value }))
       break
     case KILLED:
       return Exit.fail(new ServerKilled(identityOf(who)))

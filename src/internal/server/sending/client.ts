@@ -26,7 +26,8 @@ import { type Addressed, identityOf, problemOfTuid, ServerKeys } from "../kept/l
 import { headOf, named, readState } from "../kept/state.ts"
 import * as Answers from "./answerCodec.ts"
 import { markWaiting } from "./answering.ts"
-import { check, type Checked, encodeCasts, push, roomOf, sentNow, toBytes } from "./messages.ts"
+import { awaitKey, result } from "./keyed.ts"
+import { check, type Checked, checkKey, encodeCasts, push, roomOf, sentNow, toBytes } from "./messages.ts"
 import { unlessWaitedFor } from "./within.ts"
 
 /** The keys of a server, or what is wrong with its tuid. */
@@ -99,7 +100,7 @@ export const forget = (
 /** Waits for the bytes of an answer. */
 export const awaitAnswer = (
   located: Located,
-  call: OpenCall
+  call: Pick<OpenCall, "answer">
 ): Effect.Effect<Uint8Array, ServerStopped> =>
   Effect.mapError(
     call.answer,
@@ -117,9 +118,20 @@ export const queued = Effect.fnUntraced(
       push(state, keys, [item], attempts)
     }
     yield* tenant.pushes.push(item.length, write, isTried ? undefined : roomOf(located, 1))
-    return yield* awaitAnswer(located, call)
+    const answer = yield* awaitAnswer(located, call)
+    return checked.key !== undefined && Answers.isWaits(answer) ? yield* withKey(located, checked.key) : answer
   }
 )
+
+/** Waits with the key of another call: for its answer, or for the end of the tenant's layer. */
+export const withKey = (located: Located, key: string): Effect.Effect<Uint8Array, BackendError | ServerStopped> =>
+  Effect.suspend(() => {
+    const { answer, end } = located.tenant.calls.open()
+    return Effect.ensuring(
+      Effect.raceFirst(awaitKey(located, key), awaitAnswer(located, { answer })),
+      Effect.sync(end)
+    )
+  })
 
 /** Whether there is a server. */
 export const exists = ({ keys, tenant }: Located): Effect.Effect<boolean, BackendError> =>
@@ -164,8 +176,13 @@ export const make = (located: Located, call: Client["call"]): Client => {
     )
   return {
     call,
-    cast: (tag, payload) => send("cast", [[tag, payload]]),
+    cast: (tag, ...args) => send("cast", [[tag, args[0], args[1]]]),
     castAll: (messages) => send("castAll", messages),
+    result: (key) =>
+      Effect.flatMap(
+        Effect.fromResult(checkKey(definition.name, { key: key ?? null })),
+        (checked) => result(located, checked!)
+      ),
     // made when they are run: very many handles never look
     queueLength: Effect.suspend(() => run(Effect.flatMap(Transaction, (state) => Queue.length(state, keys)))),
     locked: Effect.suspend(() => named(located, run(isLocked(keys)))),
@@ -179,17 +196,17 @@ export const client = Effect.fnUntraced(function*(definition: Definition, tuid: 
   const keys = yield* keysOf(definition, tenant, tuid)
   const located = { definition, tenant, keys }
   const hosts = definition.hosted ? Context.get(tenant.services, LocalHostsOf) : undefined
-  return make(located, (tag, payload, timeoutMillis) => {
+  return make(located, (tag, payload, timeoutMillis, key) => {
     const call = Effect.flatMap(
       Effect.fromResult(check(located, ["call"], "call", tag, payload)),
       (checked) =>
         Effect.flatMap(
-          withCall(located, (open) => queued(located, checked, open)),
+          withCall(located, (open) => queued(located, { ...checked, key }, open)),
           (bytes) => Answers.decode(located, checked.message, bytes)
         )
     )
     return Effect.suspend(() =>
-      hosts?.get(definition.name)?.call(tuid, tag, payload, timeoutMillis) ??
+      hosts?.get(definition.name)?.call(tuid, tag, payload, timeoutMillis, key) ??
         withTimeout(call, located, tag, timeoutMillis)
     )
   })

@@ -4,6 +4,7 @@
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import { VALUE_LIMIT_BYTES } from "../../../Backend.ts"
 import { Transaction } from "../../../Transaction.ts"
@@ -15,8 +16,8 @@ import * as Envelopes from "../../queue/envelope.ts"
 import * as Queue from "../../queue/queue.ts"
 import { PIECE_BYTES } from "../../tenant/limits.ts"
 import type { TransactionState } from "../../transactions/state.ts"
-import { InvalidPayload, PayloadTooLarge, QueueFull, UnknownMessage } from "../definition/errors.ts"
-import type { Definition, Kind, Message } from "../definition/model.ts"
+import { InvalidOption, InvalidPayload, PayloadTooLarge, QueueFull, UnknownMessage } from "../definition/errors.ts"
+import type { CastInput, Definition, Kind, Message } from "../definition/model.ts"
 import { identityOf, ServerKeys } from "../kept/layout.ts"
 
 /** The longest message: it leaves room in a transaction for the state it changes. */
@@ -38,9 +39,21 @@ export interface Recipient {
 export interface Checked {
   readonly message: Message
   readonly data: unknown
+  readonly key?: string | undefined
 }
 
-type Refused = InvalidPayload | UnknownMessage
+type Refused = InvalidPayload | UnknownMessage | InvalidOption
+
+/** The key that the options of a message say, if they do. */
+export const checkKey = (server: string, options: unknown): Result.Result<string | undefined, InvalidOption> => {
+  const refused = (option: string, problem: string) => Result.fail(new InvalidOption({ server, option, problem }))
+  if (options === undefined) return Result.succeed(undefined)
+  if (!Predicate.isObject(options)) return refused("options", `must be an object, not ${show(options)}`)
+  const { key } = options as { readonly key?: unknown }
+  return key === undefined || Envelopes.isKey(key)
+    ? Result.succeed(key)
+    : refused("key", `must be a text of 1 to ${Envelopes.KEY_LIMIT_BYTES} bytes, not ${show(key)}`)
+}
 
 /** Checks a message against a protocol. */
 export const check = (
@@ -85,7 +98,14 @@ export const toBytes = (
 ): Result.Result<Uint8Array, PayloadTooLarge | InvalidPayload> => {
   const { tag } = checked.message
   const packed = Result.mapError(
-    Envelopes.tryEncode({ tag, payload: checked.data, caller, server: who.definition.name, ...sent }),
+    Envelopes.tryEncode({
+      tag,
+      payload: checked.data,
+      caller,
+      server: who.definition.name,
+      key: checked.key,
+      ...sent
+    }),
     (problem) => new InvalidPayload({ ...identityOf(who), tag, ...problem })
   )
   return Result.flatMap(
@@ -140,11 +160,20 @@ export const sentNow: Effect.Effect<Sent> = Effect.withFiber((fiber) =>
   })
 )
 
+/** A cast's tag, payload and options: one without a payload may have its options in the payload's place. */
+const argumentsOf = ({ messages }: Definition, message: CastInput): CastInput => {
+  const [tag, payload, options] = message
+  const takesNone = messages.has(tag) && messages.get(tag)!.payload === undefined
+  return takesNone && options === undefined && isKeyAlone(payload) ? [tag, undefined, payload] : message
+}
+
+const isKeyAlone = (value: unknown): boolean => Predicate.isObject(value) && Object.keys(value).join() === "key"
+
 /** Checks and encodes casts, all or none. */
 export const encodeCasts = (
   who: Recipient,
   operation: string,
-  messages: ReadonlyArray<readonly [tag: string, payload?: unknown]>,
+  messages: ReadonlyArray<CastInput>,
   sent: Sent
 ): Result.Result<Array<Uint8Array>, Refused | PayloadTooLarge> => {
   const items: Array<Uint8Array> = []
@@ -159,10 +188,14 @@ export const encodeCasts = (
   if (!Array.isArray(messages)) return noMessage(messages)
   for (const message of messages) {
     if (!Array.isArray(message)) return noMessage(message)
-    const [tag, payload] = message
+    const [tag, payload, options] = argumentsOf(who.definition, message as unknown as CastInput)
     const bytes = Result.flatMap(
-      check(who, ["cast"], operation, tag, payload) as Result.Result<Checked, Refused | PayloadTooLarge>,
-      (checked) => toBytes(who, checked, undefined, sent)
+      checkKey(who.definition.name, options) as Result.Result<string | undefined, Refused | PayloadTooLarge>,
+      (key) =>
+        Result.flatMap(
+          check(who, ["cast"], operation, tag, payload) as Result.Result<Checked, Refused | PayloadTooLarge>,
+          (checked) => toBytes(who, { ...checked, key }, undefined, sent)
+        )
     )
     if (Result.isFailure(bytes)) return Result.fail(bytes.failure)
     items.push(bytes.success)
@@ -178,7 +211,7 @@ export const castAllTx = (
   definition: Definition,
   tuid: Tuple.Tuple,
   operation: string,
-  messages: ReadonlyArray<readonly [tag: string, payload?: unknown]>
+  messages: ReadonlyArray<CastInput>
 ): Effect.Effect<void, Refused | PayloadTooLarge | QueueFull, Transaction> =>
   Effect.flatMap(Transaction, (state) =>
     Effect.flatMap(sentNow, (sent) => {
@@ -226,6 +259,6 @@ export const self = (
 export const castSelfTx = (
   definition: Definition,
   operation: string,
-  messages: ReadonlyArray<readonly [tag: string, payload?: unknown]>
+  messages: ReadonlyArray<CastInput>
 ): Effect.Effect<void, Refused | PayloadTooLarge | QueueFull, Transaction> =>
   Effect.flatMap(self(definition, operation), (tuid) => castAllTx(definition, tuid, operation, messages))

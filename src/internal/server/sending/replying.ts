@@ -9,6 +9,7 @@ import { checkerOf } from "../../data/codec.ts"
 import { show } from "../../data/show.ts"
 import { From as FromSchema } from "../definition/from.ts"
 import type { Definition, From } from "../definition/model.ts"
+import { settle } from "../kept/keyed.ts"
 import { problemOfTuid, ServerKeys } from "../kept/layout.ts"
 import * as Answers from "./answerCodec.ts"
 import { answerCaller } from "./answering.ts"
@@ -23,7 +24,7 @@ export const replyTo = (
   from: From,
   exit: Exit.Exit<unknown, unknown>
 ): Effect.Effect<void, never, Transaction> =>
-  Effect.flatMap(Transaction, (state) => {
+  Effect.flatMap(Transaction, (state): Effect.Effect<unknown> => {
     const wrong = (problem: string) => Effect.die(new TypeError(`${definition.name}.replyTo: ${problem}`))
     if (!isFrom(from)) return wrong(`a caller is what a handler of a call gets as its from, not ${show(from)}`)
     if (!Exit.isExit(exit)) return wrong(`an answer is an Exit, not ${show(exit)}`)
@@ -34,5 +35,10 @@ export const replyTo = (
     const { bytes, problem } = Answers.encodeChecked(message, exit)
     if (problem !== undefined) return wrong(problem)
     const caller = { instance: from.process, id: from.id, millis: from.millis }
-    return answerCaller(new ServerKeys(state.prefix, from.tuid, definition), state, caller, bytes)
-  })
+    const keys = new ServerKeys(state.prefix, from.tuid, definition)
+    const answered = answerCaller(keys, state, caller, bytes)
+    const { key, message: id } = from
+    return key === undefined || id === undefined
+      ? answered
+      : Effect.andThen(answered, settle(state, definition, keys, { key, message: id, tag: from.tag, answer: bytes }))
+  }).pipe(Effect.asVoid)

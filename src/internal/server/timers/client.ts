@@ -15,7 +15,7 @@ import { transact } from "../../transactions/loop.ts"
 import { InvalidOption } from "../definition/errors.ts"
 import type { Definition } from "../definition/model.ts"
 import type { ServerKeys } from "../kept/layout.ts"
-import { check, sentNow, toBytes } from "../sending/messages.ts"
+import { check, checkKey, sentNow, toBytes } from "../sending/messages.ts"
 import { timingOf } from "./options.ts"
 import type { Row } from "./rows.ts"
 import { cancel, page, set } from "./setting.ts"
@@ -41,7 +41,8 @@ export const castLaterTx = (
     const [payload, options] = argumentsOf(definition, tag, args)
     const checked = yield* Effect.fromResult(check(who, ["cast"], operation, tag, payload))
     const timing = yield* Effect.fromResult(timingOf(definition.name, options))
-    const message = yield* Effect.fromResult(toBytes(who, checked, undefined, yield* sentNow))
+    const key = yield* Effect.fromResult(checkKey(definition.name, options))
+    const message = yield* Effect.fromResult(toBytes(who, { ...checked, key }, undefined, yield* sentNow))
     return yield* set(definition, who.keys, message, timing)
   })
 

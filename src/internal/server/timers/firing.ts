@@ -18,6 +18,7 @@ import { isBeyondReach, latestTick, type Ticks } from "../../schedules/ticks.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import type { Server } from "../handling/server.ts"
 import { moveWake, readWake } from "../kept/indexes.ts"
+import { sweep } from "../kept/keyed.ts"
 import type { ServerKeys } from "../kept/layout.ts"
 import { ticksOf } from "./options.ts"
 import * as Rows from "./rows.ts"
@@ -25,6 +26,9 @@ import * as Rows from "./rows.ts"
 /** Timers that one transaction sends, and the bytes of their messages: what a batch has room for beside a state. */
 const SENT_LIMIT = 500
 const SENT_LIMIT_BYTES = 1_000_000
+
+/** What a key that is taken away counts in its transaction. */
+const SWEPT_BYTES = 2_000
 
 /** Rows that one look reads. */
 const PAGE_ROWS = 600
@@ -39,10 +43,12 @@ const FAR_ROWS = 20
 export interface Looked {
   /** How many it sent, or took away. */
   readonly done: number
-  /** The bytes of what it sent. */
+  /** About how many bytes it writes. */
   readonly bytes: number
   /** When there will be something to send; `Infinity` when there is no timer. */
   readonly dueMillis: number
+  /** When there will be a key to take away. */
+  readonly keysDueMillis: number
 }
 
 /** The first timer of a server, as far as one row says what it is. */
@@ -54,10 +60,15 @@ export const firstTimer = (state: TransactionState, keys: ServerKeys): Effect.Ef
 const firstDue = (state: TransactionState, keys: ServerKeys): Effect.Effect<number> =>
   Effect.map(firstTimer(state, keys), (row) => row === undefined ? Infinity : row.due)
 
-/** Sends what is due, and says when there will be something. */
+/**
+ * Sends what is due, and says when there will be something. Keys of messages whose time is over go at the same look: of a
+ * started server when its head says that it has met some (`isKeyed`), of a hosted one when the index wakes it for more than
+ * its timers.
+ */
 export const fire = Effect.fnUntraced(function*(
   server: Pick<Server, "definition" | "keys" | "name">,
-  state: TransactionState
+  state: TransactionState,
+  isKeyed: boolean
 ): Effect.fn.Return<Looked> {
   const { keys } = server
   const problems: Array<string> = []
@@ -66,11 +77,20 @@ export const fire = Effect.fnUntraced(function*(
   const { bytes, done } = isDue ? yield* sendDue(state, keys, problems) : { bytes: 0, done: 0 }
   const isOther = done > 0 || first < Infinity && (yield* farOnes(server, state, problems))
   const dueMillis = isOther ? yield* firstDue(state, keys) : first
-  if (server.definition.hosted) yield* wake(state, keys, dueMillis)
+  const { hosted } = server.definition
+  const known = hosted ? readWake(yield* state.get(keys.wake)) : undefined
+  const looks = hosted ? known !== undefined && (known !== dueMillis || done > 0) : isKeyed
+  const swept = looks ? yield* sweep(state, keys) : { done: 0, dueMillis: Infinity }
+  if (hosted) wake(state, keys, known, Math.min(dueMillis, swept.dueMillis))
   for (const problem of problems) {
     yield* logWarning(`${server.name}: ${problem}`)
   }
-  return { bytes, done, dueMillis }
+  return {
+    bytes: bytes + swept.done * SWEPT_BYTES,
+    done: done + swept.done,
+    dueMillis,
+    keysDueMillis: swept.dueMillis
+  }
 })
 
 /** Sends the first of the timers that are due. Succeeds with how many it is done with, and their bytes. */
@@ -196,13 +216,11 @@ const farOnes = Effect.fnUntraced(function*(
   return isOther
 })
 
-/** Moves the wake-up of a hosted server to its first timer. */
-const wake = (state: TransactionState, keys: ServerKeys, dueMillis: number): Effect.Effect<void> =>
-  Effect.map(state.get(keys.wake), (bytes) => {
-    const known = readWake(bytes)
-    const due = dueMillis === Infinity ? undefined : dueMillis
-    if (known !== due) moveWake(state, keys, known, due)
-  })
+/** Moves the wake-up of a hosted server to its first timer, or the end of its first key. */
+const wake = (state: TransactionState, keys: ServerKeys, known: number | undefined, dueMillis: number): void => {
+  const due = dueMillis === Infinity ? undefined : dueMillis
+  if (known !== due) moveWake(state, keys, known, due)
+}
 
 /**
  * Whether a timer's message still counts: its timer has not been set again or cancelled since it was sent (rule T3). The

@@ -1,0 +1,130 @@
+/** What keeps a layer from being built, and what is said of it. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import { PostgresBackend, Tenant, Transaction } from "effect-dgen"
+import { make } from "../../src/internal/postgres/layer.ts"
+import { freshSchema, server } from "./support.ts"
+
+const failure = (options: PostgresBackend.Options) =>
+  Effect.map(
+    Effect.flip(Effect.scoped(Layer.build(PostgresBackend.layer(options)))),
+    ({ reason }) => [reason._tag, reason.message] as const
+  )
+
+const run = (text: string) => Effect.promise(() => server.run(text))
+
+const refuses = (
+  title: string,
+  tag: string,
+  says: string,
+  options: () => PostgresBackend.Options,
+  before: (schema: string) => Effect.Effect<unknown> = () => Effect.void
+) =>
+  it.live(title, () =>
+    Effect.gen(function*() {
+      const given = options()
+      yield* before(given.schema ?? "")
+      const [found, message] = yield* failure(given)
+      assert.strictEqual(found, tag, message)
+      assert.include(message, says)
+    }))
+
+describe("PostgresBackend.layer", () => {
+  const { url } = server
+  refuses("without a server", "Unavailable", "ECONNREFUSED", () => ({
+    url: "postgres://127.0.0.1:1/x",
+    connectTimeout: "300 millis"
+  }))
+  refuses(
+    "without the database",
+    "InvalidArgument",
+    "does not exist",
+    () => ({ url: url.replace(/postgres$/, "nowhere") })
+  )
+  refuses("with a url that is none", "InvalidArgument", "postgres://", () => ({ url: "localhost" }))
+  refuses("with a schema that is none", "InvalidArgument", "schema", () => ({ url, schema: "pg_mine" }))
+  refuses("with too few connections", "InvalidArgument", "maxConnections", () => ({ url, maxConnections: 1 }))
+  refuses(
+    "with a timeout that is none",
+    "InvalidArgument",
+    "connectTimeout",
+    () => ({ url, connectTimeout: "0 millis" })
+  )
+  refuses("that must not make tables", "InvalidArgument", "migrate is false", () => ({
+    url,
+    schema: freshSchema(),
+    migrate: false
+  }))
+  refuses(
+    "on a store of a later version",
+    "NewerFormat",
+    "upgrade effect-dgen",
+    () => ({ url, schema: freshSchema() }),
+    (schema) =>
+      Effect.andThen(
+        Effect.scoped(Effect.orDie(Layer.build(PostgresBackend.layer({ url, schema })))),
+        run(`UPDATE ${schema}.meta SET format = 1000`)
+      )
+  )
+  refuses(
+    "as a role that may not make a schema",
+    "InvalidArgument",
+    "42501",
+    () => ({ url: url.replace("postgres@", "nobody@"), schema: freshSchema() }),
+    () => run("CREATE ROLE nobody LOGIN; REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+  )
+  refuses(
+    "where transactions only read",
+    "ReadOnly",
+    "primary",
+    () => ({ url: url.replace("postgres@", "reader@"), schema: freshSchema() }),
+    () => run("CREATE ROLE reader SUPERUSER LOGIN; ALTER ROLE reader SET default_transaction_read_only = on")
+  )
+  it.live("without the package: says what to install", () =>
+    Effect.gen(function*() {
+      const missing = Object.assign(new Error("Cannot find package 'pg' imported from here"), {
+        code: "ERR_MODULE_NOT_FOUND"
+      })
+      const settings = {
+        connection: {},
+        listen: {},
+        schema: "x",
+        maxConnections: 3,
+        connectLimitMillis: 1,
+        migrate: true
+      }
+      const { reason } = yield* Effect.flip(Effect.scoped(make(settings, () => Promise.reject(missing))))
+      assert.strictEqual(reason._tag, "ClientMissing")
+      assert.include(reason.message, "npm install pg")
+    }))
+  it.live("makes a store once, whoever comes first, with a name that needs quotes", () =>
+    Effect.gen(function*() {
+      const schema = "My \"own\" store; it's"
+      const store = Layer.fresh(PostgresBackend.layer({ url, schema }))
+      yield* Effect.forEach(Array.from({ length: 5 }), () => Effect.scoped(Layer.build(store)), {
+        concurrency: "unbounded"
+      })
+      const set = Tenant.transact(Transaction.set(["a"], Uint8Array.of(1)))
+      yield* Effect.provide(set, Layer.provide(Tenant.layer(["t"]), store))
+    }))
+  it.live("uses a store that somebody else made, as a role that may only use it, under any defaults", () =>
+    Effect.gen(function*() {
+      const schema = freshSchema()
+      yield* run(PostgresBackend.sql(schema))
+      yield* run(
+        `CREATE ROLE app LOGIN; GRANT USAGE ON SCHEMA ${schema} TO app; ` +
+          `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ${schema} TO app; ` +
+          `GRANT ALL ON ALL SEQUENCES IN SCHEMA ${schema} TO app; ` +
+          "ALTER ROLE app SET default_transaction_isolation = 'serializable'; ALTER ROLE app SET bytea_output = 'escape'; " +
+          "ALTER ROLE app SET synchronous_commit = off; ALTER ROLE app SET standard_conforming_strings = on"
+      )
+      const store = PostgresBackend.layer({ url: url.replace("postgres@", "app@"), schema, migrate: false })
+      const written = Uint8Array.from({ length: 256 }, (_, i) => i)
+      const read = Effect.andThen(
+        Tenant.transact(Transaction.set(["a"], written)),
+        Tenant.transact(Transaction.get(["a"]))
+      )
+      const found = yield* Effect.provide(read, Layer.provide(Tenant.layer(["t"]), store))
+      assert.deepStrictEqual(found, written)
+    }))
+})
