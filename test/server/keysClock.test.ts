@@ -75,6 +75,48 @@ describe("keys and time", () => {
   }
 })
 
+const many = {
+  state: Schema.Int,
+  messages: { Count: DgenServer.cast(), Read: DgenServer.call({ success: Schema.Int }) },
+  keyRetention: "1 hour"
+} as const
+class Many extends DgenServer.Service<Many>()("Many", many) {}
+class ManyHosted extends DgenServer.Service<ManyHosted>()("ManyHosted", { ...many, hosted: true }) {}
+const counting = {
+  Count: (_: void, n: number) => DgenServer.noReply(n + 1),
+  Read: (_: void, n: number) => DgenServer.reply(n, n)
+}
+
+describe("very many keys", () => {
+  const runs = {
+    started: Effect.as(
+      Many.start(Many.behaviour({ init: Effect.succeed(0), handlers: counting }), { tuid, consumeK: 500 }),
+      undefined
+    ),
+    hosted: Effect.asVoid(Layer.build(ManyHosted.hostLayer(
+      ManyHosted.behaviour({ init: Effect.succeed(0), handlers: counting }),
+      { consumeK: 500 }
+    )))
+  }
+  for (const [kind, run] of Object.entries(runs)) {
+    it.effect(`that end at one moment all go, of a ${kind} server`, () =>
+      inMemory(Effect.gen(function*() {
+        yield* run
+        const server = kind === "started" ? yield* Many.client({ tuid }) : yield* ManyHosted.client({ tuid })
+        const casts = Array.from({ length: 1_800 }, (_, i) => ["Count", undefined, { key: `${i}` }] as const)
+        yield* server.castAll(casts)
+        yield* server.castAll(casts)
+        yield* until(server.state, (state) => state === 1_800)
+        yield* until(server.queueLength, (length) => length === 0)
+        assert.deepStrictEqual(yield* keyRows, [1_800, 0, 1_800, 0, 1])
+        yield* pass("61 minutes")
+        yield* until(keyRows, ([rows]) => rows === 0)
+        assert.deepStrictEqual(yield* keyRows, [0, 0, 0, 0, 0])
+        assert.strictEqual(yield* server.state, 1_800)
+      })))
+  }
+})
+
 class Plain extends DgenServer.Service<Plain>()("Plain", {
   state: Schema.Int,
   messages: { Add: DgenServer.call({ success: Schema.Int }), Count: DgenServer.cast() }

@@ -68,3 +68,59 @@ it.live(`${HOSTS} hosts that have nothing to do read less than 20 times a second
         Effect.provideService(Backend.Backend, backend)
       )
     })).pipe(Effect.provide(Logger.layer([]))))
+
+const SLEEPING = 300
+
+it.live("a message to a server that sleeps costs two commits at the most: its own, and that of its handling", () =>
+  run({ seed: 1 }, () =>
+    Effect.gen(function*() {
+      const counts = { reads: 0, writes: 0 }
+      const backend = yield* counting(counts)
+      yield* Effect.gen(function*() {
+        const { Idle, layer } = hostOf(0)
+        yield* Layer.build(Layer.fresh(layer))
+        const clients = yield* Effect.forEach(
+          Array.from({ length: SLEEPING }, (_, i) => i),
+          (i) => Idle.client({ tuid: [i] })
+        )
+        // the first of them make the servers
+        yield* Effect.forEach(clients, (client) => client.cast("Add"), { concurrency: 16 })
+        yield* Effect.sleep("10 minutes")
+        Object.assign(counts, { reads: 0, writes: 0 })
+        yield* Effect.forEach(clients, (client) => client.cast("Add"), { concurrency: 16 })
+        yield* Effect.sleep("1 second")
+        const { writes } = counts
+        for (const client of clients) assert.strictEqual(yield* client.state, 2)
+        // and a sign of life of the host
+        assert.isAtMost(writes, 2 * SLEEPING + 1)
+      }).pipe(
+        Effect.provide(Tenant.layer(["sleeping"])),
+        Effect.provideService(Backend.Backend, backend)
+      )
+    })).pipe(Effect.provide(Logger.layer([]))))
+
+it.live("timers of many servers that are due at once are sent together, in order, and each is handled once", () =>
+  run({ seed: 1 }, () =>
+    Effect.gen(function*() {
+      const counts = { reads: 0, writes: 0 }
+      const backend = yield* counting(counts)
+      yield* Effect.gen(function*() {
+        const { Idle, layer } = hostOf(1)
+        yield* Layer.build(Layer.fresh(layer))
+        const clients = yield* Effect.forEach(
+          Array.from({ length: SLEEPING }, (_, i) => i),
+          (i) => Idle.client({ tuid: [i] })
+        )
+        yield* Effect.forEach(clients, (client) => client.castLater("Add", { after: "1 hour" }), { discard: true })
+        yield* Effect.sleep("50 minutes")
+        for (const client of clients) assert.isUndefined(yield* client.state)
+        Object.assign(counts, { reads: 0, writes: 0 })
+        yield* Effect.sleep("11 minutes")
+        for (const client of clients) assert.strictEqual(yield* client.state, 1)
+        // one for the handling of each, a few for sending them, and what a host writes in eleven minutes
+        assert.isBelow(counts.writes, 1.1 * SLEEPING + 11 * 25)
+      }).pipe(
+        Effect.provide(Tenant.layer(["timed"])),
+        Effect.provideService(Backend.Backend, backend)
+      )
+    })).pipe(Effect.provide(Logger.layer([]))))

@@ -260,8 +260,10 @@ const leftOver = Effect.map(
   scan,
   (rows) =>
     rows.map(({ key }) => key).filter(([area, kind, , what]) =>
-      // servers stand in the list of their definition, too
-      area !== 0 && !(area === 1 && (kind === "s" && BELONGS.has(String(what)) || kind === "d" && what === "list"))
+      // servers stand in the list of their definition, too, and the tenant says that the lists are complete
+      area !== 0 &&
+      !(area === 1 &&
+        (kind === "s" && BELONGS.has(String(what)) || kind === "d" && what === "list" || kind === "listed"))
     )
 )
 

@@ -23,7 +23,8 @@ export const retried = (server: Measured, error: BackendError): void => {
 }
 
 const messages = Metric.counter("effect_dgen_messages", {
-  description: "Messages that were handled, by outcome: reply, noReply, error, stop, lock, crash",
+  description:
+    "Messages that were handled, by outcome: reply, noReply, error, stop, lock, crash; void and repeated: dropped for their timer or key",
   incremental: true
 })
 

@@ -45,7 +45,7 @@ import { isEnded, make, type Server, stop, Unreadable } from "../handling/server
 import * as Heads from "../kept/head.ts"
 import { giveWork, indexesOf, type IndexKeys, tuidOfKey, wakeUp } from "../kept/indexes.ts"
 import { ServerKeys, textOfTuid } from "../kept/layout.ts"
-import type { Batch, Pace } from "../running/batch.ts"
+import type { Batch } from "../running/batch.ts"
 import { close } from "../running/closing.ts"
 import { cancelWatches, defaultRestart, failed, paceOf, turn } from "../running/consumer.ts"
 import * as Handles from "../running/handle.ts"
@@ -53,8 +53,10 @@ import { type Acquired, runLocked } from "../running/locked.ts"
 import { RunsIn, runsWithin, type Within } from "../sending/within.ts"
 import { fire } from "../timers/firing.ts"
 import { Bells } from "./bells.ts"
+import { isInUse, type Known, newlyKnown, type Resident } from "./known.ts"
 import { Life } from "./life.ts"
 import { Line } from "./line.ts"
+import { Resting } from "./resting.ts"
 
 /** Servers in the line: enough to keep any `concurrency` busy while the next page is read. */
 const LINE_LIMIT = 4_096
@@ -74,8 +76,6 @@ const UNFORESEEN_PAUSE_MILLIS = 1_000
 /** A server whose restart schedule has ended is left alone for so long. */
 const GIVEN_UP_MILLIS = 60_000
 
-type Status = "lined" | "working" | "aside" | "resting"
-
 const CLOSED = "the host's scope closed"
 
 /** What a host runs of a server: its end waits for it, and the queue waits meanwhile. */
@@ -88,34 +88,6 @@ const counted = <A, E>(server: Server, run: Effect.Effect<A, E>): Effect.Effect<
       Effect.sync(() => server.inFlight.leave())
     )
   })
-
-interface Known {
-  readonly text: string
-  readonly tuid: Tuple.Tuple
-  status: Status
-  /** The entry that was heard of last. */
-  entry: string
-  /** Whether something was heard while it was at work (3). */
-  isCalled: boolean
-  /** Locked sections and calls past the queue that are under way (6). */
-  holds: number
-  /** Whether its locked section runs, or the pause after a crash: nothing else can be done here (7). */
-  isHeld: boolean
-  /** Whether its last turn, or its locked handler, crashed. */
-  hasCrashed: boolean
-  resident: Resident | undefined
-}
-
-/** What is kept of a server between its turns. */
-interface Resident {
-  readonly server: Server
-  readonly pace: Pace
-  step: ((input: unknown) => Effect.Effect<unknown, unknown>) | undefined
-  /** The same after locked handlers that died; it starts over after one that lived. */
-  lockStep: ((input: unknown) => Effect.Effect<unknown, unknown>) | undefined
-  unreadableMillis: number
-  usedMillis: number
-}
 
 export interface Parts {
   readonly tenant: Tenant["Service"]
@@ -132,13 +104,12 @@ export class Host implements LocalHost {
   readonly #indexes: IndexKeys
   readonly #bells: Bells
   readonly #known = new Map<string, Known>()
-  /** The known servers at rest whose state is kept, the one that rests longest first (6). */
-  readonly #resting = new Map<string, Known>()
+  /** The known servers at rest whose state is kept (6). */
+  readonly #resting: Resting
   readonly #line = new Line<Known>()
   /** Those that wait for a place for their lock (5). */
   readonly #unlocked = new Set<Known>()
   readonly #idle = Latch.makeUnsafe(true)
-  readonly #rests = Latch.makeUnsafe(false)
   readonly #closing = Latch.makeUnsafe(false)
   #busy = 0
   #working = 0
@@ -149,6 +120,7 @@ export class Host implements LocalHost {
     const { behaviour, tenant } = parts
     this.#parts = { ...parts, context: guarded(parts.context) }
     this.#name = behaviour.definition.name
+    this.#resting = new Resting(parts.options, (known) => this.#forget(known))
     this.#life = Life.of(tenant)
     this.#indexes = indexesOf(tenant.prefix, this.#name)
     this.#bells = new Bells({
@@ -192,17 +164,7 @@ export class Host implements LocalHost {
     if (known === undefined) {
       if (this.#isClosed || !this.#life.isMine(this.#name, packed)) return true
       if (this.#line.size >= LINE_LIMIT) return false
-      this.#enter({
-        text,
-        tuid,
-        status: "aside",
-        entry: "",
-        isCalled: false,
-        holds: 0,
-        isHeld: false,
-        hasCrashed: false,
-        resident: undefined
-      }, entry)
+      this.#enter(newlyKnown(text, tuid, "aside"), entry)
       return true
     }
     const isNew = known.entry !== entry
@@ -220,7 +182,7 @@ export class Host implements LocalHost {
     known.entry = entry
     known.status = "lined"
     this.#known.set(known.text, known)
-    this.#resting.delete(known.text)
+    this.#resting.delete(known)
     this.#unlocked.delete(known)
     this.#line.push(known, known.hasCrashed)
     this.#pump()
@@ -228,8 +190,8 @@ export class Host implements LocalHost {
 
   /** The hosts of the definition are others: so is the share of this one. */
   #shareChanged(): void {
-    for (const known of this.#resting.values()) {
-      if (!this.#isInUse(known) && !this.#life.isMine(this.#name, Tuple.pack(known.tuid))) this.#forget(known)
+    for (const known of this.#resting.servers) {
+      if (!isInUse(known) && !this.#life.isMine(this.#name, Tuple.pack(known.tuid))) this.#forget(known)
     }
     this.#bells.lookAgain()
   }
@@ -471,48 +433,14 @@ export class Host implements LocalHost {
     known.status = "resting"
     if (known.resident === undefined) return this.#forget(known)
     atRest(known.resident.server)
-    const clock = Effect.runSyncWith(this.#parts.context)(Clock.Clock)
-    known.resident.usedMillis = Number(clock.monotonicTimeNanosUnsafe() / 1_000_000n)
-    this.#resting.delete(known.text)
-    this.#resting.set(known.text, known)
-    this.#rests.openUnsafe()
-    for (const oldest of this.#resting.values()) {
-      if (this.#resting.size <= this.#parts.options.maxResident) break
-      if (!this.#isInUse(oldest)) this.#forget(oldest)
-    }
-  }
-
-  #isInUse({ holds, resident }: Known): boolean {
-    return holds > 0 || resident?.server.inFlight.isIdle === false
+    this.#resting.add(known, Effect.runSyncWith(this.#parts.context)(Clock.Clock))
   }
 
   /** Keeps nothing of a server at rest. */
   #forget(known: Known): void {
-    this.#resting.delete(known.text)
+    this.#resting.delete(known)
     this.#known.delete(known.text)
     if (known.resident !== undefined) stop(known.resident.server, "its state is kept no longer")
-  }
-
-  /** Lets go of those who have rested for too long. */
-  get #sweep(): Effect.Effect<never> {
-    const { idleTimeToLiveMillis } = this.#parts.options
-    return Effect.forever(Effect.gen({ self: this }, function*() {
-      yield* this.#rests.await
-      const now = Number((yield* Clock.monotonicTimeNanos) / 1_000_000n)
-      let waitMillis = idleTimeToLiveMillis
-      for (const known of this.#resting.values()) {
-        if (this.#isInUse(known)) known.resident!.usedMillis = now
-        const left = known.resident!.usedMillis + idleTimeToLiveMillis - now
-        if (left > 0) {
-          waitMillis = Math.min(waitMillis, left)
-          if (this.#isInUse(known)) continue
-          break
-        }
-        this.#forget(known)
-      }
-      if (this.#resting.size === 0) this.#rests.closeUnsafe()
-      yield* Effect.sleep(Math.max(1, waitMillis))
-    }))
   }
 
   /** A server for what goes past its queue, held until `release`; `undefined` where another host works on it first. */
@@ -521,17 +449,7 @@ export class Host implements LocalHost {
     const text = Keys.toText(packed)
     let known = this.#known.get(text)
     if (known === undefined) {
-      known = {
-        text,
-        tuid,
-        status: "resting",
-        entry: "",
-        isCalled: false,
-        holds: 0,
-        isHeld: false,
-        hasCrashed: false,
-        resident: undefined
-      }
+      known = newlyKnown(text, tuid, "resting")
       this.#known.set(text, known)
     }
     const held = known
@@ -565,7 +483,7 @@ export class Host implements LocalHost {
       yield* this.#life.join(this.#name, () => this.#shareChanged())
       yield* Effect.addFinalizer(() => this.#close)
       yield* Effect.forkScoped(keepRunning("hosts", `${this.#name}: the host's bells`, this.#bells.listen))
-      yield* Effect.forkScoped(keepRunning("hosts", `${this.#name}: the host's sweep`, this.#sweep))
+      yield* Effect.forkScoped(keepRunning("hosts", `${this.#name}: the host's sweep`, this.#resting.sweep))
     })
   }
 
