@@ -143,8 +143,7 @@ class PostgresTransaction implements DriverTransaction {
     return Effect.callback((resume) => {
       const failed = (error: BackendError) => resume(Effect.fail(error))
       if (this.#shared.isClosed) return failed(closedError())
-      if (this.#startedMillis === undefined) this.#startedMillis = performance.now()
-      else if (performance.now() - this.#startedMillis > TRANSACTION_LIMIT_MILLIS) this.#expire()
+      if (this.#isOver()) this.#expire()
       if (this.#failure !== undefined) return failed(this.#failure)
       if (this.#ended) return failed(closedError())
       if (this.#lane === undefined && (key ?? range?.begin) !== undefined) this.#lane = laneOf((key ?? range!.begin)!)
@@ -203,6 +202,7 @@ class PostgresTransaction implements DriverTransaction {
       }
       this.#connection = lease.connection
       first = `${lease.first}${BEGIN}; `
+      this.#startedMillis = performance.now()
       this.#timer = setTimeout(() => this.#expire(), TRANSACTION_LIMIT_MILLIS)
     }
     const connection = this.#connection
@@ -224,6 +224,11 @@ class PostgresTransaction implements DriverTransaction {
     } finally {
       this.#shared.readers.give(connection, false)
     }
+  }
+
+  /** Its life begins with its snapshot, not while it waits for a connection. */
+  #isOver(): boolean {
+    return this.#startedMillis !== undefined && performance.now() - this.#startedMillis > TRANSACTION_LIMIT_MILLIS
   }
 
   #expire(): void {
@@ -263,9 +268,7 @@ class PostgresTransaction implements DriverTransaction {
     } catch (cause) {
       return Effect.fail(toBackendError(cause, "read"))
     }
-    if (this.#startedMillis !== undefined && performance.now() - this.#startedMillis > TRANSACTION_LIMIT_MILLIS) {
-      return Effect.fail(tooOld())
-    }
+    if (this.#isOver()) return Effect.fail(tooOld())
     if (effects.readKeys.length + effects.readRanges.length === 0) return this.#submit(request, effects, undefined)
     const lane = effects.lanes[0]!
     if (this.#version !== undefined) {
