@@ -108,7 +108,9 @@ export const decode = (bytes: Uint8Array): Result.Result<Head, string> => {
     if ((lock === undefined && data[1] !== null) || fenced.includes(undefined)) {
       return Result.fail("the lock in the server's head cannot be read")
     }
-    const [format, , , stateVersion = 1, keyed] = data as Array<unknown>
+    const [format] = data as Array<unknown>
+    // a head of format 1 says no more: its state has had one version
+    const [, , , stateVersion = 1, keyed] = format === 2 ? data as Array<unknown> : []
     if (!isCount(stateVersion) || stateVersion < 1) return Result.fail("the version of the state cannot be read")
     return Result.succeed({
       version,
