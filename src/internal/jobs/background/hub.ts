@@ -49,6 +49,7 @@ export class Hub {
   readonly #workers: Array<{ readonly model: Model }> = []
   /** So many use it, besides its monitor (3). */
   #users = 0
+  #uses = 0
   /** Opened, and made anew, when nobody uses it any more. */
   #leftAlone = Latch.makeUnsafe(false)
   /** Opened, and made anew, when another definition is followed. */
@@ -72,6 +73,15 @@ export class Hub {
     return this.#users > 0
   }
 
+  /**
+   * What a look from now on must not miss: the function that it returns tells whether nobody used it since. Who did may
+   * have taken a job that the look did not see.
+   */
+  watchUses(): () => boolean {
+    const uses = this.isUsed ? -1 : this.#uses
+    return () => this.#uses === uses && !this.isUsed
+  }
+
   /** Ends when nobody uses it. */
   get leftAlone(): Effect.Effect<void> {
     return Effect.suspend(() => this.isUsed ? this.#leftAlone.await : Effect.void)
@@ -80,6 +90,7 @@ export class Hub {
   /** Somebody uses it, until `left`. */
   used(): void {
     this.#users++
+    this.#uses++
   }
 
   left(): void {

@@ -250,6 +250,7 @@ const turn = Effect.fnUntraced(function*(
   hub: Hub,
   memory: Memory
 ): Effect.fn.Return<"again" | "over", BackendError> {
+  const isUnused = hub.watchUses()
   const { areUntold, changedStamp, model, removalAt, revoked, seen, stamp, timeoutMillis } = yield* look(hub)
   if (areUntold) startTelling(hub.tenant, hub.type, yield* Effect.context<never>())
   const { notes } = memory
@@ -271,7 +272,7 @@ const turn = Effect.fnUntraced(function*(
   // nothing runs: nothing can become stale before something changes
   if (stamp === undefined && removalAt > now) {
     notes.length = 0
-    if (!hub.isUsed && (removalAt === Infinity || !model.hasOwnRetention)) return "over"
+    if (!hub.isUsed && (removalAt === Infinity || !model.hasOwnRetention)) return isUnused() ? "over" : "again"
     const change = Effect.raceAllFirst([hub.changed.changed(seen), hub.otherFollowed(model), leftAlone(hub)])
     yield* removalAt === Infinity ? change : Effect.raceFirst(change, clockShows(removalAt))
   }
