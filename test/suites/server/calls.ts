@@ -90,15 +90,16 @@ const board = Board.behaviour({
 const startGate = (options: DgenServer.Options = {}) => Gate.start(gate, { ...fast, tuid: ["Gate"], ...options })
 const startBoard = (options: DgenServer.Options = {}) => Board.start(board, { ...fast, tuid: ["Board"], ...options })
 
-/** The commits of a tenant layer that take messages of the gate, and those that push some. */
+/** The commits of a tenant layer that write of the gate, those that take its messages, and those that push some. */
 const counted = Effect.gen(function*() {
-  const { items } = yield* keysOf(["Gate"])
+  const { items, prefix } = yield* keysOf(["Gate"])
+  const isOfGate = touches(prefix)
   const isOf = touches(items)
   const counts = { takes: 0, pushes: 0, commits: 0 }
   const tenant = yield* tapped({
     after: ({ mutations }) =>
       Effect.sync(() => {
-        counts.commits++
+        if (mutations.some(isOfGate)) counts.commits++
         if (mutations.some((mutation) => mutation.op === "clear" && isOf(mutation))) counts.takes++
         if (mutations.some((mutation) => mutation.op === "versionstampedKey" && isOf(mutation))) counts.pushes++
       })

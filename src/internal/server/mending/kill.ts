@@ -7,6 +7,8 @@
  * 2. A batch, an inline call or a locked handler that is under way has read the head: its commit conflicts, or finds no
  *    head, and writes nothing.
  * 3. The calls are read for conflict: one that begins to wait meanwhile is told too, or waits for the next server.
+ * 4. So calls without end could hold that commit off. When it has lost often enough, a commit that reads nothing, and
+ *    so cannot lose, takes the server away first: who calls finds it gone, and the commit of 1 ends the rest.
  */
 import * as Effect from "effect/Effect"
 import type { BackendError } from "../../../BackendError.ts"
@@ -26,12 +28,35 @@ import type { Located } from "../sending/client.ts"
 /** Waiting calls that are read at once. */
 const PAGE_LIMIT = 1_000
 
+/** More often than calls of a few fibers win by chance, and milliseconds on every store. */
+const TRIES_LIMIT = 16
+
 /** Deletes a server that runs here, and ends its handle. */
 export const kill = (server: Server): Effect.Effect<void, BackendError> =>
   Effect.andThen(remove(server), Effect.sync(() => gone(server)))
 
 /** Deletes a server. */
-export const remove = (server: Located): Effect.Effect<void, BackendError> => transact(server.tenant, removal(server))
+export const remove = (server: Located): Effect.Effect<void, BackendError> =>
+  Effect.catchTag(
+    transact(server.tenant, removal(server), { tries: TRIES_LIMIT }),
+    "BackendError",
+    (error) =>
+      error.isRetryable
+        ? Effect.andThen(transact(server.tenant, takeAway(server)), transact(server.tenant, removal(server)))
+        : Effect.fail(error)
+  )
+
+/**
+ * The transaction that leaves of the server nothing but the calls that wait and its wake-up, which `removal` has to read;
+ * it reads nothing itself (invariant 4).
+ */
+const takeAway = ({ keys, tenant }: Located): Effect.Effect<void, never, Transaction> =>
+  Effect.map(Transaction, (state) => {
+    state.clearRange(keys.prefix, keys.waiting)
+    state.clearRange(Tuple.strinc(keys.waiting), keys.wake)
+    state.clearRange(Keys.next(keys.wake), Tuple.strinc(keys.prefix))
+    for (const key of [keys.head, keys.push]) signalKey(tenant, state, key)
+  })
 
 /** The transaction that removes the server. */
 const removal = Effect.fnUntraced(function*(server: Located): Effect.fn.Return<void, never, Transaction> {
