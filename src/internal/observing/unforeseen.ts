@@ -5,8 +5,8 @@
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Metric from "effect/Metric"
-import { reading } from "../data/show.ts"
 import { logError } from "./logging.ts"
+import { record } from "./measuring.ts"
 
 /** Work that fails at once every time must not keep a core busy. */
 const PAUSE_MILLIS = 500
@@ -21,7 +21,7 @@ export type Where = "answers" | "consumer" | "hook" | "hosts" | "jobs" | "messag
 
 /** Adds to a metric; whatever a registry or its attributes throw is theirs alone. */
 export const count = <A>(metric: Metric.Metric<A, unknown>, value: A): Effect.Effect<void> =>
-  Effect.withFiber((fiber) => Effect.sync(() => reading(() => metric.updateUnsafe(value, fiber.context), undefined)))
+  Effect.withFiber((fiber) => Effect.sync(() => record(metric, value, fiber.context)))
 
 /** Logs and counts what nobody foresaw. */
 export const report = (where: Where, text: string, about: unknown): Effect.Effect<void> =>

@@ -17,7 +17,7 @@ import * as Metric from "effect/Metric"
 import type { WatchRequest } from "../../Backend.ts"
 import type { BackendError } from "../../BackendError.ts"
 import * as Keys from "../data/keys.ts"
-import { reading } from "../data/show.ts"
+import { record } from "../observing/measuring.ts"
 import { setAlarm } from "./alarms.ts"
 import type { Place, TransactionState } from "./state.ts"
 
@@ -114,7 +114,7 @@ export const awaitWatch = (
     const cancelAlarm = isDue
       ? setAlarm(clock, context, Math.max(1, dueMillis), EXACT, watch.wake)
       : setAlarm(clock, context, limitMillis, SPREAD_MILLIS, () => {
-        reading(() => fallbacks.updateUnsafe(1, context), undefined)
+        record(fallbacks, 1, context)
         watch.wake()
       })
     return Effect.ensuring(

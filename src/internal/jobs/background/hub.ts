@@ -79,7 +79,7 @@ export class Hub {
    */
   watchUses(): () => boolean {
     const uses = this.isUsed ? -1 : this.#uses
-    return () => this.#uses === uses && !this.isUsed
+    return () => this.#uses === uses
   }
 
   /** Ends when nobody uses it. */

@@ -1,11 +1,10 @@
 /**
  * The metrics of jobs, by type; docs/JOBS.md lists them with their units.
  */
-import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Metric from "effect/Metric"
 import type * as Tuple from "../../../Tuple.ts"
-import { reading } from "../../data/show.ts"
+import { record } from "../../observing/measuring.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { render } from "../definition/errors.ts"
 import { elementText } from "../definition/model.ts"
@@ -78,13 +77,6 @@ export const metricsOf = (type: Tuple.Element): JobMetrics => {
   known.set(text, made)
   return made
 }
-
-/** Adds a measurement; whatever a registry throws is its own. */
-export const record = (
-  metric: Metric.Metric<number, unknown>,
-  value: number,
-  context: Context.Context<never>
-): void => reading(() => metric.updateUnsafe(value, context), undefined)
 
 /** Counts one when the transaction is known to be durable. */
 export const countOnCommit = (

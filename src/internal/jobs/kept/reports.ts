@@ -11,9 +11,10 @@ import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import type * as Tuple from "../../../Tuple.ts"
 import { logError, logWarning } from "../../observing/logging.ts"
+import { record } from "../../observing/measuring.ts"
 import { render } from "../definition/errors.ts"
 import { decodeData, elementText, type Model, type Place } from "../definition/model.ts"
-import { metricsOf, record } from "./metrics.ts"
+import { metricsOf } from "./metrics.ts"
 import { readData, type Row } from "./row.ts"
 
 /**

@@ -9,10 +9,11 @@ import * as Effect from "effect/Effect"
 import * as Latch from "effect/Latch"
 import { Transaction } from "../../../Transaction.ts"
 import * as Tuple from "../../../Tuple.ts"
+import { record } from "../../observing/measuring.ts"
 import { transact } from "../../transactions/loop.ts"
 import type { Hub } from "../background/hub.ts"
 import type { Model, Place } from "../definition/model.ts"
-import { metricsOf, record } from "../kept/metrics.ts"
+import { metricsOf } from "../kept/metrics.ts"
 import { counts } from "../operations/listing.ts"
 
 /** Looks are apart by so much at the least. */

@@ -4,7 +4,7 @@
 import type * as Context from "effect/Context"
 import * as Metric from "effect/Metric"
 import type { BackendError } from "../../../BackendError.ts"
-import { reading } from "../../data/show.ts"
+import * as measuring from "../../observing/measuring.ts"
 
 /** What is measured: a server, with the context that it was started in. */
 interface Measured {
@@ -12,9 +12,9 @@ interface Measured {
   readonly metrics: ServerMetrics
 }
 
-/** Adds a measurement; whatever a registry throws is its own. */
+/** Adds a measurement of a server. */
 export const record = (server: Measured, metric: Metric.Metric<number, unknown>, value: number): void =>
-  reading(() => metric.updateUnsafe(value, server.context), undefined)
+  measuring.record(metric, value, server.context)
 
 /** Counts a transaction that runs again. */
 export const retried = (server: Measured, error: BackendError): void => {

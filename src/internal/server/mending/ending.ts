@@ -11,14 +11,13 @@ import * as Effect from "effect/Effect"
 import type { Transaction } from "../../../Transaction.ts"
 import * as Tuple from "../../../Tuple.ts"
 import type { TransactionState } from "../../transactions/state.ts"
-import { signalKey } from "../../transactions/watching.ts"
 import type { Saved, Server } from "../handling/server.ts"
 import type { Head } from "../kept/head.ts"
 import { isListed, moveWake, readWake } from "../kept/indexes.ts"
 import { firstEnd, freeOpen } from "../kept/keyed.ts"
 import * as Answers from "../sending/answerCodec.ts"
 import { Callers, openCalls } from "../sending/answering.ts"
-import { callerOf } from "./kill.ts"
+import { callerOf, signalEnd } from "./kill.ts"
 import { requeue } from "./requeue.ts"
 
 /** Ends the life of a server with this commit. `state` is what its actions get: the last one before the end. */
@@ -44,7 +43,7 @@ export const end = Effect.fnUntraced(function*(
   transaction.clearRange(keys.state, Tuple.strinc(keys.state))
   yield* endTimers(server, transaction)
   if (isListed(server.definition.name)) transaction.clear(keys.place.listed)
-  for (const key of [keys.head, keys.push]) signalKey(server.tenant, transaction, key)
+  signalEnd(server, transaction)
   transaction.onAccepted.push(() => {
     server.cache = undefined
   })

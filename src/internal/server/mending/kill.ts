@@ -50,17 +50,23 @@ export const remove = (server: Located): Effect.Effect<void, BackendError> =>
  * The transaction that leaves of the server nothing but the calls that wait and its wake-up, which `removal` has to read;
  * it reads nothing itself (invariant 4).
  */
-const takeAway = ({ keys, tenant }: Located): Effect.Effect<void, never, Transaction> =>
+const takeAway = (server: Located): Effect.Effect<void, never, Transaction> =>
   Effect.map(Transaction, (state) => {
+    const { keys } = server
     state.clearRange(keys.prefix, keys.waiting)
     state.clearRange(Tuple.strinc(keys.waiting), keys.wake)
     state.clearRange(Keys.next(keys.wake), Tuple.strinc(keys.prefix))
-    for (const key of [keys.head, keys.push]) signalKey(tenant, state, key)
+    signalEnd(server, state)
   })
+
+/** Wakes all who run the server, and all who send to it: it is gone. */
+export const signalEnd = ({ keys, tenant }: Located, state: TransactionState): void => {
+  for (const key of [keys.head, keys.push]) signalKey(tenant, state, key)
+}
 
 /** The transaction that removes the server. */
 const removal = Effect.fnUntraced(function*(server: Located): Effect.fn.Return<void, never, Transaction> {
-  const { definition, keys, tenant } = server
+  const { definition, keys } = server
   const state = yield* Transaction
   if (definition.hosted) yield* keys.forgetWake(state)
   const callers = yield* waitingCallers(state, keys.waiting)
@@ -68,7 +74,7 @@ const removal = Effect.fnUntraced(function*(server: Located): Effect.fn.Return<v
   callers.send(state, Answers.killed)
   if (isListed(definition.name)) state.clear(keys.place.listed)
   if (definition.hosted) state.clear(keys.place.entry)
-  for (const key of [keys.head, keys.push]) signalKey(tenant, state, key)
+  signalEnd(server, state)
 })
 
 /** All calls that wait, page by page. */
