@@ -1,9 +1,9 @@
 // Questions before anything changes, and what came of it. A question is the browser's own modal dialog: it keeps the
 // keyboard within it, and Escape leaves everything as it is.
-import { signalOf } from "./signal.ts"
 import type { ComponentChildren } from "preact"
 import { useEffect, useRef, useState } from "preact/hooks"
 import { Failed, mend } from "./api.ts"
+import { signalOf } from "./signal.ts"
 
 interface Question {
   readonly title: string
@@ -70,7 +70,14 @@ const Dialog = ({ question }: { readonly question: Question }) => {
         {question.form?.(setFields)}
         {problem === "" ? null : <p class="problem" role="alert">{problem}</p>}
         <div class="actions end">
-          <button type="button" class="button plain" data-first={question.form === undefined ? "" : undefined} onClick={close}>Cancel</button>
+          <button
+            type="button"
+            class="button plain"
+            data-first={question.form === undefined ? "" : undefined}
+            onClick={close}
+          >
+            Cancel
+          </button>
           <button
             type="submit"
             class={`button ${question.danger === true ? "danger" : "main"}`}

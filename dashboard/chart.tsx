@@ -63,8 +63,11 @@ export const Chart = (props: {
     const element = place.current!
     const make = () => {
       plot.current?.destroy()
-      const options = optionsOf(Math.max(120, element.clientWidth), colorOf(latest.current.color), (value) =>
-        (latest.current.mark ?? latest.current.show)(value))
+      const options = optionsOf(
+        Math.max(120, element.clientWidth),
+        colorOf(latest.current.color),
+        (value) => (latest.current.mark ?? latest.current.show)(value)
+      )
       const setCursor = ({ cursor }: uPlot) => setPointed(cursor.idx ?? undefined)
       plot.current = new uPlot({ ...options, hooks: { setCursor: [setCursor] } }, dataOf(latest.current), element)
     }

@@ -13,14 +13,18 @@ const time = new Intl.DateTimeFormat("en-GB", {
 
 const COMPACT_FROM = 1_000_000
 
-export const number = (value: number): string => value < COMPACT_FROM ? count.format(Math.round(value)) : compact.format(value)
+export const number = (value: number): string =>
+  value < COMPACT_FROM ? count.format(Math.round(value)) : compact.format(value)
 
 export const exact = (value: number): string => count.format(value)
 
 export const rate = (perSecond: number): string =>
   perSecond === 0 ? "0" : perSecond < 10 ? perSecond.toFixed(1) : number(Math.round(perSecond))
 
-const UNITS: ReadonlyArray<readonly [string, number]> = [["d", 86_400_000], ["h", 3_600_000], ["m", 60_000], ["s", 1000]]
+const UNITS: ReadonlyArray<readonly [string, number]> = [["d", 86_400_000], ["h", 3_600_000], ["m", 60_000], [
+  "s",
+  1000
+]]
 
 /** A length of time: its two largest units. */
 export const age = (millis: number): string => {

@@ -32,10 +32,16 @@ const App = () => {
   }, [route.view, route.params["tuid"], route.params["after"]])
   return (
     <>
-      <a class="skip" href="#main" onClick={(event) => {
-        event.preventDefault()
-        main.current?.focus()
-      }}>Skip to the content</a>
+      <a
+        class="skip"
+        href="#main"
+        onClick={(event) => {
+          event.preventDefault()
+          main.current?.focus()
+        }}
+      >
+        Skip to the content
+      </a>
       <Side route={route} about={data} />
       <main ref={main} id="main" tabIndex={-1}>
         {data === undefined
@@ -49,37 +55,44 @@ const App = () => {
 }
 
 const Side = ({ about, route }: { readonly route: Route; readonly about: About | undefined }) => (
-  <header class="side"><div class="side-in">
-    <div class="brand">
-      <img src="icon.svg" alt="" width={28} height={28} />
-      <span>effect-dgen</span>
-    </div>
-    <nav aria-label="Views">
-      <ul>
-        {VIEWS.map(({ icon, title, view }) => (
-          <li key={view}>
-            <a href={to(view)} aria-current={route.view === view || (route.view === "server" && view === "servers") ? "page" : undefined}>
-              <Icon name={icon} />
-              <span>{title}</span>
-            </a>
-          </li>
-        ))}
-      </ul>
-    </nav>
-    {about === undefined ? null : (
-      <div class="about">
-        <span class="about-label">Tenant</span>
-        <span class="mono">{about.tenant.join(" / ")}</span>
-        {about.store === "" ? null : (
-          <>
-            <span class="about-label">Store</span>
-            <span class="mono">{about.store}</span>
-          </>
-        )}
-        {about.readOnly ? <Badge tone="warn">read only</Badge> : null}
+  <header class="side">
+    <div class="side-in">
+      <div class="brand">
+        <img src="icon.svg" alt="" width={28} height={28} />
+        <span>effect-dgen</span>
       </div>
-    )}
-  </div></header>
+      <nav aria-label="Views">
+        <ul>
+          {VIEWS.map(({ icon, title, view }) => (
+            <li key={view}>
+              <a
+                href={to(view)}
+                aria-current={route.view === view || (route.view === "server" && view === "servers")
+                  ? "page"
+                  : undefined}
+              >
+                <Icon name={icon} />
+                <span>{title}</span>
+              </a>
+            </li>
+          ))}
+        </ul>
+      </nav>
+      {about === undefined ? null : (
+        <div class="about">
+          <span class="about-label">Tenant</span>
+          <span class="mono">{about.tenant.join(" / ")}</span>
+          {about.store === "" ? null : (
+            <>
+              <span class="about-label">Store</span>
+              <span class="mono">{about.store}</span>
+            </>
+          )}
+          {about.readOnly ? <Badge tone="warn">read only</Badge> : null}
+        </div>
+      )}
+    </div>
+  </header>
 )
 
 const View = ({ about, route }: { readonly route: Route; readonly about: About }) => {

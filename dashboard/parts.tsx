@@ -69,7 +69,9 @@ export const Tile = (props: {
     </>
   )
   const name = `tile ${props.tone ?? "plain"}`
-  return <li>{props.href === undefined ? <div class={name}>{body}</div> : <a class={name} href={props.href}>{body}</a>}</li>
+  return (
+    <li>{props.href === undefined ? <div class={name}>{body}</div> : <a class={name} href={props.href}>{body}</a>}</li>
+  )
 }
 
 /** A count, quiet where it is none. */

@@ -17,11 +17,12 @@ import * as HttpRouter from "effect/http/HttpRouter"
 import { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
+import { answered } from "./internal/dashboard/gate.ts"
 import type * as GateRules from "./internal/dashboard/gate.ts"
 import * as Routes from "./internal/dashboard/routes.ts"
 import * as Source from "./internal/dashboard/source.ts"
 import type * as Wire from "./internal/dashboard/wire.ts"
-import { Tenant } from "./Tenant.ts"
+import type { Tenant } from "./Tenant.ts"
 
 /**
  * What somebody asks for: a look (`page` is the page itself), or something to mend.
@@ -111,11 +112,12 @@ export const layer = <E = never, R = never>(
       readOnly,
       admit: (access) =>
         Effect.suspend(() => authorize(access)).pipe(
+          answered,
+          Effect.scoped,
           Effect.provideContext(
             Context.add(context, HttpServerRequest, access.request) as Context.Context<Exclude<R, Scope.Scope>>
-          ),
-          Effect.scoped
-        ) as Effect.Effect<boolean, E>
+          )
+        )
     }
     yield* Routes.add(router, gate, source, { base: path.replace(/\/+$/, ""), enter: () => undefined })
   }))

@@ -19,7 +19,9 @@ export const Jobs = ({ canMend, route: { params } }: { readonly route: Route; re
       {data === undefined ? <Waiting failed={failed} /> : (
         <>
           <Stale failed={failed} />
-          <Card title="Types"><JobTypes types={data.types} /></Card>
+          <Card title="Types">
+            <JobTypes types={data.types} />
+          </Card>
           {params["type"] === undefined
             ? null
             : <OfType data={data} type={type} params={params} canMend={canMend} again={again} />}
@@ -37,7 +39,11 @@ const Pausing = ({ again, type }: { readonly type: JobTypeRow; readonly again: (
         onPress={() =>
           ask({
             title: "Resume this type?",
-            text: <p>Jobs of <code>{type.type}</code> are taken again, in every process.</p>,
+            text: (
+              <p>
+                Jobs of <code>{type.type}</code> are taken again, in every process.
+              </p>
+            ),
             yes: "Resume",
             body: { operation: "resume", type: type.type },
             done: again
@@ -51,7 +57,12 @@ const Pausing = ({ again, type }: { readonly type: JobTypeRow; readonly again: (
         onPress={() =>
           ask({
             title: "Pause this type?",
-            text: <p>No job of <code>{type.type}</code> is taken any more, in any process, until it is resumed. Those that run go on.</p>,
+            text: (
+              <p>
+                No job of <code>{type.type}</code>{" "}
+                is taken any more, in any process, until it is resumed. Those that run go on.
+              </p>
+            ),
             yes: "Pause",
             body: { operation: "pause", type: type.type },
             done: again
@@ -131,7 +142,11 @@ const MendingAll = ({ again, state, type }: {
   const askAll = (operation: "requeue-job" | "remove-job", title: string, yes: string, text: string) =>
     ask({
       title,
-      text: <p>All jobs of <code>{type.type}</code> that are {state}, {exact(type.counts[state])} now, {text}</p>,
+      text: (
+        <p>
+          All jobs of <code>{type.type}</code> that are {state}, {exact(type.counts[state])} now, {text}
+        </p>
+      ),
       yes,
       danger: operation === "remove-job",
       body: { operation, type: type.type, state },
@@ -141,7 +156,10 @@ const MendingAll = ({ again, state, type }: {
     <>
       {state === "dead" || state === "finished"
         ? (
-          <Button small onPress={() => askAll("requeue-job", `Requeue all ${state} jobs?`, "Requeue all", "are pending again.")}>
+          <Button
+            small
+            onPress={() => askAll("requeue-job", `Requeue all ${state} jobs?`, "Requeue all", "are pending again.")}
+          >
             Requeue {many} …
           </Button>
         )
@@ -159,7 +177,9 @@ const MendingAll = ({ again, state, type }: {
 
 const Details = ({ job }: { readonly job: JobRow }) => (
   <details>
-    <summary><span class="mono">{job.id}</span></summary>
+    <summary>
+      <span class="mono">{job.id}</span>
+    </summary>
     <Stored label={`Data of ${job.id}`} text={job.data} />
     {job.error === "" ? null : <Stored label={`Error of ${job.id}`} text={job.error} />}
     {job.waitsFor === 0 ? null : <p class="muted">It waits for {exact(job.waitsFor)} other jobs.</p>}
@@ -176,7 +196,11 @@ const Mending = ({ again, job, type }: { readonly job: JobRow; readonly type: st
           onPress={() =>
             ask({
               title: "Requeue this job?",
-              text: <p><code>{job.id}</code> is pending again, at once.</p>,
+              text: (
+                <p>
+                  <code>{job.id}</code> is pending again, at once.
+                </p>
+              ),
               yes: "Requeue",
               body: { operation: "requeue-job", type, id: job.id },
               done: again

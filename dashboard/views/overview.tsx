@@ -42,7 +42,9 @@ export const Overview = () => {
           </Card>
           <Definitions data={data} />
           {data.jobs.length === 0 ? null : (
-            <Card title="Jobs"><JobTypes types={data.jobs} /></Card>
+            <Card title="Jobs">
+              <JobTypes types={data.jobs} />
+            </Card>
           )}
         </>
       )}
@@ -67,8 +69,17 @@ const Tiles = ({ data }: { readonly data: Data }) => {
   const perSecond = latest(history.takenPerSecond)
   return (
     <ul class="tiles" aria-label="At a glance">
-      <Tile label="Servers" value={`${number(data.looked)}${data.isWhole ? "" : "+"}`} note={plural(definitions.length, "definition")} href={to("servers")} />
-      <Tile label="Messages waiting" value={number(sum(definitions.map((row) => row.waiting)))} note={perSecond === undefined ? undefined : `${rate(perSecond)} taken a second`} />
+      <Tile
+        label="Servers"
+        value={`${number(data.looked)}${data.isWhole ? "" : "+"}`}
+        note={plural(definitions.length, "definition")}
+        href={to("servers")}
+      />
+      <Tile
+        label="Messages waiting"
+        value={number(sum(definitions.map((row) => row.waiting)))}
+        note={perSecond === undefined ? undefined : `${rate(perSecond)} taken a second`}
+      />
       <Tile
         label="Oldest message"
         value={oldestMillis === undefined ? "none" : age(oldestMillis)}
@@ -76,7 +87,13 @@ const Tiles = ({ data }: { readonly data: Data }) => {
         note={oldestMillis === undefined ? "nothing waits" : "since it was sent"}
       />
       <Tile label="Locked" value={number(locked)} tone={locked > 0 ? "busy" : "plain"} note="handlers at work" />
-      <Tile label="Dead letters" value={number(dead)} tone={dead > 0 ? "bad" : "plain"} note={dead > 0 ? "waiting for somebody" : "none"} href={to("servers", { stuck: "1" })} />
+      <Tile
+        label="Dead letters"
+        value={number(dead)}
+        tone={dead > 0 ? "bad" : "plain"}
+        note={dead > 0 ? "waiting for somebody" : "none"}
+        href={to("servers", { stuck: "1" })}
+      />
       <Tile
         label="Jobs"
         value={number(sum(jobs.map((row) => row.counts.pending + row.counts.running)))}
@@ -90,10 +107,29 @@ const Tiles = ({ data }: { readonly data: Data }) => {
 
 const Charts = ({ data: { history } }: { readonly data: Data }) => (
   <div class="charts">
-    <Chart title="Messages taken a second" color="--chart-1" at={history.at} values={history.takenPerSecond} show={rate} />
-    <Chart title="Age of the oldest message" color="--chart-2" at={history.at} values={history.oldestMillis} show={age} mark={shortAge} />
+    <Chart
+      title="Messages taken a second"
+      color="--chart-1"
+      at={history.at}
+      values={history.takenPerSecond}
+      show={rate}
+    />
+    <Chart
+      title="Age of the oldest message"
+      color="--chart-2"
+      at={history.at}
+      values={history.oldestMillis}
+      show={age}
+      mark={shortAge}
+    />
     <Chart title="Messages waiting" color="--chart-3" at={history.at} values={history.waiting} show={number} />
-    <Chart title="Runs of jobs begun a second" color="--chart-4" at={history.at} values={history.jobsPerSecond} show={rate} />
+    <Chart
+      title="Runs of jobs begun a second"
+      color="--chart-4"
+      at={history.at}
+      values={history.jobsPerSecond}
+      show={rate}
+    />
   </div>
 )
 

@@ -66,7 +66,12 @@ const Mending = ({ again, row }: { readonly row: ScheduleRow; readonly again: ()
         onPress={() =>
           ask({
             title: row.isPaused ? "Resume this schedule?" : "Pause this schedule?",
-            text: <p><code>{row.name}</code> {row.isPaused ? "begins anew, from now on." : "adds no job until it is resumed."}</p>,
+            text: (
+              <p>
+                <code>{row.name}</code>{" "}
+                {row.isPaused ? "begins anew, from now on." : "adds no job until it is resumed."}
+              </p>
+            ),
             yes: row.isPaused ? "Resume" : "Pause",
             body: { ...body, operation: row.isPaused ? "resume-schedule" : "pause-schedule" },
             done: again
@@ -80,7 +85,12 @@ const Mending = ({ again, row }: { readonly row: ScheduleRow; readonly again: ()
         onPress={() =>
           ask({
             title: "Run this schedule now?",
-            text: <p>A job of <code>{row.type}</code> is added by whoever runs <code>{row.name}</code>. Its ticks stay as they are.</p>,
+            text: (
+              <p>
+                A job of <code>{row.type}</code> is added by whoever runs{" "}
+                <code>{row.name}</code>. Its ticks stay as they are.
+              </p>
+            ),
             yes: "Run now",
             body: { ...body, operation: "run-schedule" },
             done: again
@@ -94,7 +104,11 @@ const Mending = ({ again, row }: { readonly row: ScheduleRow; readonly again: ()
         onPress={() =>
           ask({
             title: "Reset this schedule?",
-            text: <p><code>{row.name}</code> begins anew from now on: ticks that were missed are forgotten.</p>,
+            text: (
+              <p>
+                <code>{row.name}</code> begins anew from now on: ticks that were missed are forgotten.
+              </p>
+            ),
             yes: "Reset",
             body: { ...body, operation: "reset-schedule" },
             done: again

@@ -17,13 +17,25 @@ interface Shown {
 
 export const Server = ({ canMend, route }: { readonly route: Route; readonly canMend: boolean }) => {
   const { again, data, failed } = usePolled<ServerPage>(pathOf("server", { tuid: route.params["tuid"] }))
-  if (data === undefined) return <Page title="Server"><Waiting failed={failed} /></Page>
+  if (data === undefined) {
+    return (
+      <Page title="Server">
+        <Waiting failed={failed} />
+      </Page>
+    )
+  }
   const shown = { data, canMend, again }
   return (
     <Page
       title={data.server.tuid}
       mono
-      sub={<>{data.server.definition === "" ? "of an unknown definition" : data.server.definition}{data.hosted === undefined ? "" : data.hosted ? " · hosted" : " · started by programs"} · <Problems row={data.server} /></>}
+      sub={
+        <>
+          {data.server.definition === "" ? "of an unknown definition" : data.server.definition}
+          {data.hosted === undefined ? "" : data.hosted ? " · hosted" : " · started by programs"} ·{" "}
+          <Problems row={data.server} />
+        </>
+      }
       actions={canMend ? <Actions {...shown} /> : undefined}
     >
       <Stale failed={failed} />
@@ -53,7 +65,10 @@ const Actions = ({ again, data }: Shown) => {
               title: "Unlock this server?",
               text: (
                 <>
-                  <p>The lock of <code>{server.tuid}</code> is broken. Its message goes back to the queue, with one more attempt.</p>
+                  <p>
+                    The lock of <code>{server.tuid}</code>{" "}
+                    is broken. Its message goes back to the queue, with one more attempt.
+                  </p>
                   <p>The handler that holds it, if it still runs, is ended and writes nothing.</p>
                 </>
               ),
@@ -72,7 +87,11 @@ const Actions = ({ again, data }: Shown) => {
             title: "Kill this server?",
             text: (
               <>
-                <p>Nothing is left of <code>{server.tuid}</code>: its state, {plural(server.waiting, "message")} that wait, {plural(server.dead, "dead letter")} and {plural(server.timers, "timer")} are deleted for good.</p>
+                <p>
+                  Nothing is left of <code>{server.tuid}</code>: its state, {plural(server.waiting, "message")}{" "}
+                  that wait, {plural(server.dead, "dead letter")} and {plural(server.timers, "timer")}{" "}
+                  are deleted for good.
+                </p>
                 <p>Callers that wait are told that it was killed.</p>
               </>
             ),
@@ -91,7 +110,11 @@ const Actions = ({ again, data }: Shown) => {
 const askCast = (data: ServerPage, again: () => void) =>
   ask({
     title: "Cast a message",
-    text: <p>To <code>{data.server.tuid}</code>. It is handled like any other message.</p>,
+    text: (
+      <p>
+        To <code>{data.server.tuid}</code>. It is handled like any other message.
+      </p>
+    ),
     yes: "Cast",
     body: { operation: "cast", tuid: data.server.tuid },
     form: (set) => <CastForm tags={data.casts} set={set} />,
@@ -152,19 +175,30 @@ const Facts = ({ data }: Shown) => (
   <section class="card" aria-label="At a glance">
     <dl class="facts">
       <Fact name="Messages waiting">{exact(data.server.waiting)}</Fact>
-      <Fact name="Oldest message"><Age at={data.server.oldestAt} now={data.now} /></Fact>
+      <Fact name="Oldest message">
+        <Age at={data.server.oldestAt} now={data.now} />
+      </Fact>
       <Fact name="Attempts of the first">{exact(data.server.attempts)}</Fact>
       <Fact name="Lock">
         {data.lock === undefined
           ? "free"
-          : <><Badge tone="busy">held</Badge> by {data.lock.kind} {data.lock.tag}, for <Age at={data.lock.at} now={data.now} /></>}
+          : (
+            <>
+              <Badge tone="busy">held</Badge> by {data.lock.kind} {data.lock.tag}, for{" "}
+              <Age at={data.lock.at} now={data.now} />
+            </>
+          )}
       </Fact>
       <Fact name="Dead letters">{exact(data.server.dead)}</Fact>
       <Fact name="Timers">{exact(data.server.timers)}</Fact>
       <Fact name="Keys of messages">{exact(data.keys)}</Fact>
       <Fact name="Calls that wait">{exact(data.waitingCalls)}</Fact>
       {data.stateVersion === undefined ? null : <Fact name="Version of the state">{exact(data.stateVersion)}</Fact>}
-      {data.wakeAt === undefined ? null : <Fact name="Wakes"><When at={data.wakeAt} now={data.now} /></Fact>}
+      {data.wakeAt === undefined ? null : (
+        <Fact name="Wakes">
+          <When at={data.wakeAt} now={data.now} />
+        </Fact>
+      )}
     </dl>
   </section>
 )
@@ -176,7 +210,12 @@ const State = ({ data }: { readonly data: ServerPage }) => (
 )
 
 const Timers = ({ data }: { readonly data: ServerPage }) => (
-  <Card title="Timers" note={data.server.timers > data.timers.length ? `the first ${data.timers.length} of ${exact(data.server.timers)}` : undefined}>
+  <Card
+    title="Timers"
+    note={data.server.timers > data.timers.length
+      ? `the first ${data.timers.length} of ${exact(data.server.timers)}`
+      : undefined}
+  >
     <Table
       label="Timers"
       empty="It has none."
@@ -196,13 +235,20 @@ const Timers = ({ data }: { readonly data: ServerPage }) => (
 
 const Payload = ({ message }: { readonly message: Message }) => (
   <details>
-    <summary><span class="mono">{message.tag ?? "unreadable"}</span></summary>
+    <summary>
+      <span class="mono">{message.tag ?? "unreadable"}</span>
+    </summary>
     <Stored label={`Payload of ${message.tag ?? "an unreadable message"}`} text={message.payload} />
   </details>
 )
 
 const Queue = ({ data }: { readonly data: ServerPage }) => (
-  <Card title="Queue" note={data.server.waiting > data.queue.length ? `the first ${data.queue.length} of ${exact(data.server.waiting)}` : undefined}>
+  <Card
+    title="Queue"
+    note={data.server.waiting > data.queue.length
+      ? `the first ${data.queue.length} of ${exact(data.server.waiting)}`
+      : undefined}
+  >
     {data.lock?.message === undefined ? null : (
       <div class="locked">
         <Badge tone="busy">under the lock</Badge>
@@ -215,7 +261,11 @@ const Queue = ({ data }: { readonly data: ServerPage }) => (
       columns={[{ title: "Message" }, { title: "Attempts", end: true }, { title: "Sent", end: true }]}
       rows={data.queue.map((message) => ({
         key: message.id,
-        cells: [<Payload key="message" message={message} />, exact(message.attempts), <When key="at" at={message.at} now={data.now} />]
+        cells: [
+          <Payload key="message" message={message} />,
+          exact(message.attempts),
+          <When key="at" at={message.at} now={data.now} />
+        ]
       }))}
     />
   </Card>
@@ -226,7 +276,12 @@ const DeadLetters = ({ again, canMend, data }: Shown) => {
   const askRequeue = (letter: DeadLetter) =>
     ask({
       title: "Requeue this dead letter?",
-      text: <p><code>{letter.tag ?? "an unreadable message"}</code> goes to the end of the queue of <code>{tuid}</code>, with no attempts behind it.</p>,
+      text: (
+        <p>
+          <code>{letter.tag ?? "an unreadable message"}</code> goes to the end of the queue of{" "}
+          <code>{tuid}</code>, with no attempts behind it.
+        </p>
+      ),
       yes: "Requeue",
       body: { operation: "requeue", tuid, id: letter.id },
       done: again
@@ -234,7 +289,11 @@ const DeadLetters = ({ again, canMend, data }: Shown) => {
   const askDiscard = (letter: DeadLetter) =>
     ask({
       title: "Discard this dead letter?",
-      text: <p><code>{letter.tag ?? "an unreadable message"}</code> of <code>{tuid}</code> is deleted for good.</p>,
+      text: (
+        <p>
+          <code>{letter.tag ?? "an unreadable message"}</code> of <code>{tuid}</code> is deleted for good.
+        </p>
+      ),
       yes: "Discard",
       danger: true,
       body: { operation: "discard", tuid, id: letter.id },
@@ -245,8 +304,9 @@ const DeadLetters = ({ again, canMend, data }: Shown) => {
       title: operation === "requeue" ? "Requeue all dead letters?" : "Discard all dead letters?",
       text: (
         <p>
-          {plural(data.server.dead, "dead letter")} of <code>{tuid}</code>{" "}
-          {operation === "requeue" ? "go to the end of its queue, with no attempts behind them." : "are deleted for good."}
+          {plural(data.server.dead, "dead letter")} of <code>{tuid}</code> {operation === "requeue"
+            ? "go to the end of its queue, with no attempts behind them."
+            : "are deleted for good."}
         </p>
       ),
       yes: operation === "requeue" ? "Requeue all" : "Discard all",
@@ -261,19 +321,36 @@ const DeadLetters = ({ again, canMend, data }: Shown) => {
     </>
   )
   return (
-    <Card title="Dead letters" actions={canMend && data.server.dead > 1 ? all : undefined} note={data.server.dead > data.deadLetters.length ? `the first ${data.deadLetters.length} of ${exact(data.server.dead)}` : undefined}>
+    <Card
+      title="Dead letters"
+      actions={canMend && data.server.dead > 1 ? all : undefined}
+      note={data.server.dead > data.deadLetters.length
+        ? `the first ${data.deadLetters.length} of ${exact(data.server.dead)}`
+        : undefined}
+    >
       {data.deadLetters.length === 0 ? <p class="empty">There is none.</p> : (
         <ul class="letters">
           {data.deadLetters.map((letter) => (
             <li key={letter.id}>
               <div class="letter-head">
                 <Badge tone="bad">{letter.tag ?? "unreadable"}</Badge>
-                <span class="muted">{plural(letter.attempts, "attempt")}, died <When at={letter.at} now={data.now} /></span>
+                <span class="muted">
+                  {plural(letter.attempts, "attempt")}, died <When at={letter.at} now={data.now} />
+                </span>
                 {canMend
                   ? (
                     <span class="actions">
-                      <Button small label={`Requeue ${letter.tag ?? "message"}`} onPress={() => askRequeue(letter)}>Requeue …</Button>
-                      <Button small tone="danger" label={`Discard ${letter.tag ?? "message"}`} onPress={() => askDiscard(letter)}>Discard …</Button>
+                      <Button small label={`Requeue ${letter.tag ?? "message"}`} onPress={() => askRequeue(letter)}>
+                        Requeue …
+                      </Button>
+                      <Button
+                        small
+                        tone="danger"
+                        label={`Discard ${letter.tag ?? "message"}`}
+                        onPress={() => askDiscard(letter)}
+                      >
+                        Discard …
+                      </Button>
                     </span>
                   )
                   : null}

@@ -6,7 +6,11 @@ import { to } from "../route.ts"
 export const Problems = ({ row }: { readonly row: ServerRow }) =>
   row.problems.length === 0
     ? <Badge tone="good">well</Badge>
-    : <span class="badges">{row.problems.map((problem) => <Badge key={problem} tone={toneOf(problem)}>{problem}</Badge>)}</span>
+    : (
+      <span class="badges">
+        {row.problems.map((problem) => <Badge key={problem} tone={toneOf(problem)}>{problem}</Badge>)}
+      </span>
+    )
 
 const toneOf = (problem: string) => problem.includes("dead") || problem.includes("crash") ? "bad" : "warn"
 

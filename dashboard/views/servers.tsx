@@ -13,13 +13,18 @@ export const Servers = ({ route: { params } }: { readonly route: Route }) => {
   return (
     <Page title="Servers" sub="Every server of the tenant, by definition and tuid">
       <Search params={search} definitions={data?.definitions ?? []} />
-      <Card title={search["stuck"] === "1" ? "Servers that need a look" : "Servers"} note={data === undefined ? undefined : plural(data.rows.length, "server")}>
+      <Card
+        title={search["stuck"] === "1" ? "Servers that need a look" : "Servers"}
+        note={data === undefined ? undefined : plural(data.rows.length, "server")}
+      >
         {data === undefined ? <Waiting failed={failed} /> : (
           <>
             <Stale failed={failed} />
             <ServerTable
               label="Servers"
-              empty={data.next === undefined ? "There is none." : "None on this page: there may be some on the next one."}
+              empty={data.next === undefined
+                ? "There is none."
+                : "None on this page: there may be some on the next one."}
               page={data}
               rows={data.rows}
             />
@@ -62,7 +67,10 @@ const Search = ({ definitions, params }: {
     >
       <label>
         <span>Definition</span>
-        <select value={params["definition"] ?? ""} onChange={(event) => change({ definition: event.currentTarget.value })}>
+        <select
+          value={params["definition"] ?? ""}
+          onChange={(event) => change({ definition: event.currentTarget.value })}
+        >
           <option value="">All</option>
           {names.map((name) => <option key={name} value={name}>{name}</option>)}
         </select>

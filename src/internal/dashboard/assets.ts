@@ -25,7 +25,10 @@ export type AssetName = keyof typeof TYPES
 export const NAMES = Object.keys(TYPES) as ReadonlyArray<AssetName>
 
 /** What was built lies in `dist`, also for who runs the sources. */
-const FOLDER = new URL(import.meta.url.endsWith(".ts") ? "../../../dist/dashboard/" : "../../dashboard/", import.meta.url)
+const FOLDER = new URL(
+  import.meta.url.endsWith(".ts") ? "../../../dist/dashboard/" : "../../dashboard/",
+  import.meta.url
+)
 
 const read = (name: AssetName): Asset => {
   const bytes = new Uint8Array(fs.readFileSync(new URL(name, FOLDER)))

@@ -13,6 +13,7 @@ import type { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as Schema from "effect/Schema"
 import type * as Tuple from "../../Tuple.ts"
 import { logError } from "../observing/logging.ts"
+import { apart } from "../observing/unforeseen.ts"
 import type { Operation } from "./wire.ts"
 
 /** What somebody asks for. */
@@ -31,7 +32,7 @@ export interface Access {
 
 /** The rules of one dashboard. */
 export interface Gate {
-  readonly admit: (access: Access) => Effect.Effect<boolean, unknown>
+  readonly admit: (access: Access) => Effect.Effect<boolean>
   /** What `Host` may be; `undefined` where the user's own server sees to it. */
   readonly hosts: ReadonlySet<string> | undefined
   readonly readOnly: boolean
@@ -81,15 +82,16 @@ export const checkOrigin = (
   return Effect.void
 }
 
+/** A user's answer to whether somebody may do something: one that fails, or is none, is no. */
+export const answered = <E, R>(effect: Effect.Effect<boolean, E, R>): Effect.Effect<boolean, never, R> =>
+  Effect.catchCause(
+    apart(effect),
+    (cause) => Effect.as(logError("the dashboard's authorize failed: the request is refused", cause), false)
+  )
+
 /** Passes an access on that (1) and (4) allow. */
 export const checkAccess = ({ admit, readOnly }: Gate, access: Access): Effect.Effect<void, Refused> =>
-  Effect.flatMap(
-    Effect.catchCause(
-      admit(access),
-      (cause) => Effect.as(logError("the dashboard's authorize failed: the request is refused", cause), false)
-    ),
-    (isAdmitted) => {
-      if (isAdmitted !== true) return refuse(401, "You may not do this, or are not signed in any more.")
-      return access.isWrite && readOnly ? refuse(403, "This dashboard is read-only.") : Effect.void
-    }
-  )
+  Effect.flatMap(admit(access), (isAdmitted) => {
+    if (isAdmitted !== true) return refuse(401, "You may not do this, or are not signed in any more.")
+    return access.isWrite && readOnly ? refuse(403, "This dashboard is read-only.") : Effect.void
+  })

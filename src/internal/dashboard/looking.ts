@@ -3,12 +3,12 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Inspect from "../../Inspect.ts"
-import { Tenant, transact } from "../../Tenant.ts"
+import { type Tenant, transact } from "../../Tenant.ts"
 import type * as Tuple from "../../Tuple.ts"
 import { isState } from "../jobs/definition/layout.ts"
-import { Refused } from "./gate.ts"
 import type { Asked } from "./asking.ts"
 import type { Failure } from "./failing.ts"
+import { Refused } from "./gate.ts"
 import type {
   DeadLetter,
   JobRow,
@@ -121,7 +121,8 @@ export const servers = (
     }
   })
 
-const NO_RECORD = "Values are hidden, and nothing can be cast, requeued or unlocked: the tenant has no record of this " +
+const NO_RECORD =
+  "Values are hidden, and nothing can be cast, requeued or unlocked: the tenant has no record of this " +
   "definition yet. A program with this version of effect-dgen writes one when it starts or hosts a server of it."
 
 /** A server's page. */
@@ -130,7 +131,9 @@ export const server = (
   showing: Showing
 ): Effect.Effect<ServerPage, Failure | Refused, Tenant> =>
   Effect.gen(function*() {
-    if (tuid === undefined) return yield* new Refused({ status: 400, message: "Which server? Its \"tuid\" is missing." })
+    if (tuid === undefined) {
+      return yield* new Refused({ status: 400, message: "Which server? Its \"tuid\" is missing." })
+    }
     const [one, queue, letters, timers] = yield* transact(Effect.all([
       Inspect.server(tuid, showing),
       Inspect.queue(tuid, { ...showing, limit: MESSAGES_LIMIT }),

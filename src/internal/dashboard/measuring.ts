@@ -176,7 +176,7 @@ export const make: Effect.Effect<Measuring, never, Tenant | Scope.Scope> = Effec
     overview: Effect.gen(function*() {
       yield* look
       yield* measured.await
-      if (found.failure !== undefined) return yield* Effect.fail(found.failure)
+      if (found.failure !== undefined) return yield* found.failure
       return overviewOf(found, yield* Clock.currentTimeMillis)
     }),
     names: Effect.map(look, () => found.stats?.definitions.map(({ name }) => name) ?? [])

@@ -19,7 +19,10 @@ const mendServer = (mend: MendServer): Mended => {
         : Effect.as(transact(Inspect.requeue(at, mend.id)), `Requeued a dead letter of ${name}.`)
     case "discard":
       return mend.id === undefined
-        ? Effect.map(transact(Inspect.discardAll(at)), (count) => `Discarded ${counted(count, "dead letter")} of ${name}.`)
+        ? Effect.map(
+          transact(Inspect.discardAll(at)),
+          (count) => `Discarded ${counted(count, "dead letter")} of ${name}.`
+        )
         : Effect.as(transact(Inspect.discard(at, mend.id)), `Discarded a dead letter of ${name}.`)
     case "unlock":
       return Effect.map(

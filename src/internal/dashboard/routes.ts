@@ -17,6 +17,9 @@ import type { About, Look } from "./wire.ts"
 /** The longest body: a message that is cast, as JSON. */
 const BODY_LIMIT = ByteSize.mebibytes(8)
 
+/** A store that is away is asked again and again: whoever looks is told before. */
+const LOOK_MILLIS = 10_000
+
 /** What the routes ask of the store; whatever fails there fails with what may be said of it. */
 export interface Source {
   readonly tenant: ReadonlyArray<string>
@@ -35,6 +38,13 @@ export interface Place {
 const LOOKS = ["overview", "servers", "server", "jobs", "schedules"] as const
 
 const UNFORESEEN = new Refused({ status: 500, message: "That failed in a way that nobody foresaw: the log says how." })
+
+const inTime = <A>(look: Effect.Effect<A, Refused>): Effect.Effect<A, Refused> =>
+  Effect.timeoutOrElse(look, {
+    duration: LOOK_MILLIS,
+    orElse: () =>
+      Effect.fail(new Refused({ status: 504, message: "The store does not answer: this page goes on asking." }))
+  })
 
 /** Answers with what is refused, and with what went wrong. */
 const settle = (
@@ -71,7 +81,7 @@ export const add = Effect.fnUntraced(function*(router: HttpRouter, gate: Gate, s
         Effect.flatMap(askedOf(request), (asked) =>
           Effect.andThen(
             checkAccess(gate, accessOf(aboutLook(look, asked), request)),
-            Effect.suspend(() => source.look(look, asked))
+            inTime(Effect.suspend(() => source.look(look, asked)))
           ))
       ))
   }
@@ -102,22 +112,21 @@ const addPage = Effect.fnUntraced(function*(
     answer: Effect.Effect<HttpServerResponse.HttpServerResponse, Refused>
   ) => settle(Effect.andThen(checkOrigin(gate, request, "page"), answer), Answers.refusedPage)
 
+  // the page names its files from where it lies: behind a slash
+  const away = Answers.safe(HttpServerResponse.redirect(`.${base.slice(base.lastIndexOf("/"))}/`, { status: 308 }))
   yield* router.add("GET", `${base}/` as "/", (request) =>
     behind(
       request,
       Effect.suspend(() => {
         const entered = enter(request)
-        return entered === undefined ? show("index.html", request) : Effect.succeed(Answers.safe(entered))
+        if (entered !== undefined) return Effect.succeed(Answers.safe(entered))
+        return request.url.split("?", 1)[0]!.endsWith("/")
+          ? show("index.html", request)
+          : Effect.as(check(request), away)
       })
     ))
   for (const name of Assets.NAMES) {
     yield* router.add("GET", `${base}/${name}` as "/", (request) => behind(request, show(name, request)))
-  }
-  if (base !== "") {
-    // the page names its files from where it lies
-    const target = `.${base.slice(base.lastIndexOf("/"))}/`
-    const redirect = Answers.safe(HttpServerResponse.redirect(target, { status: 308 }))
-    yield* router.add("GET", base as "/", (request) => behind(request, Effect.as(check(request), redirect)))
   }
 })
 

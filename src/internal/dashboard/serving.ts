@@ -75,11 +75,14 @@ const listen = (port: number): Effect.Effect<Server, ServeFailed, Scope.Scope> =
       const server = createServer()
       server.once("error", (cause) =>
         resume(Effect.fail(new ServeFailed({ message: `port ${port} cannot be used: ${messageOfThrown(cause)}` }))))
-      server.listen(port, LOOPBACK, () => resume(Effect.succeed(server)))
+      server.listen(port, LOOPBACK, () =>
+        resume(Effect.succeed(server)))
     }),
     (server) =>
       Effect.callback<void>((resume) => {
-        server.close(() => resume(Effect.void))
+        server.close(() =>
+          resume(Effect.void)
+        )
         server.closeAllConnections()
       })
   )
