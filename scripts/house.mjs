@@ -75,6 +75,11 @@ const ROOMS = [
   ["internal/jobs/working", "taking jobs, running their handlers, renewing their leases"],
   ["internal/jobs/schedules", "jobs that are added at the ticks of a cron expression"],
   ["Jobs.ts", "jobs for users"],
+  [
+    "internal/inspect",
+    "looking at what a tenant holds, and mending it, without the definitions of its servers and jobs"
+  ],
+  ["Inspect.ts", "looking and mending for users"],
   ["testing", "what users test their programs with"],
   ["internal/cli", "the command line"],
   ["index.ts", "all modules by their names"]
