@@ -4,7 +4,7 @@
  */
 import { it } from "@effect/vitest"
 import { DateTime, Effect, Layer, Logger, Redacted, Schedule, Schema, type Scope } from "effect"
-import { Backend, type BackendError, DgenServer, Jobs, MemoryBackend, Tenant } from "effect-dgen"
+import { type Backend, type BackendError, DgenServer, Jobs, MemoryBackend, Tenant } from "effect-dgen"
 import * as http from "node:http"
 import { serve as serveSource } from "../../src/internal/dashboard/serving.ts"
 import * as Source from "../../src/internal/dashboard/source.ts"
