@@ -28,7 +28,6 @@ const ROOMS = [
   ["MemoryBackend.ts", "the store in memory, as a layer"],
   ["SqliteBackend.ts", "SQLite, as a layer"],
   ["FoundationDbBackend.ts", "FoundationDB, as a layer"],
-  ["PostgresBackend.ts", "PostgreSQL, as a layer"],
   ["internal/transactions", "one transaction: the retry loop, a try's state and overlay, slots, strict mode, watching"],
   ["Transaction.ts", "operations of transactions for users"],
   [
@@ -36,6 +35,8 @@ const ROOMS = [
     "what a tenant's layer keeps: where things lie, open calls, shared pushes, its hosts, its sign of life"
   ],
   ["Tenant.ts", "tenants, as layers"],
+  ["internal/joining", "transaction effects within a transaction of the user's own"],
+  ["PostgresBackend.ts", "PostgreSQL, as a layer, and within a user's transactions"],
   ["internal/state", "how a state is divided into keys, written as a difference, read, merged"],
   ["StateCodec.ts", "state codecs for users"],
   ["internal/queue", "the durable queue and its dead letters"],
@@ -83,6 +84,11 @@ const ROOMS = [
     "what does not belong in a tenant: parts without a whole, counters that lie, missing entries"
   ],
   ["Inspect.ts", "looking and mending for users"],
+  [
+    "internal/dashboard",
+    "the dashboard's server: who may ask, what is answered, what is measured; its page is in dashboard/"
+  ],
+  ["Dashboard.ts", "the dashboard for users, as a layer"],
   ["testing", "what users test their programs with"],
   ["internal/cli", "the command line"],
   ["index.ts", "all modules by their names"]
