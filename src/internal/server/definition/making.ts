@@ -6,6 +6,8 @@ import * as Duration from "effect/Duration"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import { show } from "../../data/show.ts"
+import * as Jobs from "../../jobs/definition/model.ts"
+import { type AnyDurable, type Durable, type DurableOptions, durableOptionsOf, DurableTypeId } from "./durable.ts"
 import type * as Model from "./model.ts"
 import {
   type Actions,
@@ -58,6 +60,9 @@ export const message = (kind: Model.Kind, options: {
 /** The name of a hosted definition stands in the keys of its servers, beside their tuids. */
 export const HOSTED_NAME_LIMIT_BYTES = 256
 
+/** The name of a durable action stands in the keys of jobs, beside its server's. */
+const DURABLE_TAG_LIMIT_BYTES = 256
+
 /** Timers of one server: more are better many servers. */
 const MAX_TIMERS = 100_000
 
@@ -107,6 +112,27 @@ const checkLimits = (
   }
 }
 
+/** Throws a `TypeError` where names of durable actions are no part of a job's type. */
+const checkDurable = (name: string, actions: object): void => {
+  const tags = Object.entries(actions).flatMap(([tag, action]) => durableOptionsOf(action) === undefined ? [] : [tag])
+  if (tags.length === 0) return
+  if (Buffer.byteLength(name) > HOSTED_NAME_LIMIT_BYTES) {
+    throw new TypeError(
+      `${name}: the name of a server with durable actions has ${HOSTED_NAME_LIMIT_BYTES} bytes at the most: shorten it`
+    )
+  }
+  for (const tag of tags) {
+    const bytes = Buffer.byteLength(tag)
+    if (bytes === 0 || bytes > DURABLE_TAG_LIMIT_BYTES || !tag.isWellFormed()) {
+      throw new TypeError(
+        `${name}: the name of a durable action must be a text of 1 to ${DURABLE_TAG_LIMIT_BYTES} bytes, not ${
+          show(tag)
+        }`
+      )
+    }
+  }
+}
+
 /** Throws a `TypeError` for what no server can be. */
 const checkDefinition = (
   name: unknown,
@@ -128,6 +154,7 @@ const checkDefinition = (
     )
   }
   checkLimits(name, options)
+  checkDurable(name, actions)
   for (const [tag, definition] of Object.entries(messages)) {
     if (!Predicate.hasProperty(definition, MessageTypeId)) {
       throw new TypeError(`${name}: the message "${tag}" must be made with DgenServer.call, cast or info`)
@@ -178,10 +205,27 @@ const modelOf = (name: string, options: Parameters<typeof model>[1]): Model.Defi
       return [tag, { tag, kind: definition[MessageTypeId], locks, payload, success, error }]
     })
   ),
-  actions: new Map(
-    Object.entries(options.actions ?? {}).map(([tag, payload]) => [
-      tag,
-      { tag, payload: payloadSchema(`${name}: the payload of the action "${tag}"`, payload) }
-    ])
-  )
+  actions: new Map(Object.entries(options.actions ?? {}).map(([tag, action]) => [tag, actionOf(name, tag, action)])),
+  hasDurable: Object.values(options.actions ?? {}).some((action) => durableOptionsOf(action) !== undefined)
 })
+
+const actionOf = (name: string, tag: string, action: Actions[string]): Model.Action => {
+  const durable = durableOptionsOf(action)
+  const payload = durable === undefined ? action as PayloadInput : (action as Durable<PayloadInput>).payload
+  return { tag, payload: payloadSchema(`${name}: the payload of the action "${tag}"`, payload), durable }
+}
+
+/** A durable action as the user's constructor makes it. */
+export const durable = (options: DurableOptions & { readonly payload?: PayloadInput | undefined }): AnyDurable => {
+  const what = "DgenServer.durable"
+  const given: unknown = options
+  if (!Predicate.isObject(given)) throw new TypeError(`${what}: the options must be an object, not ${show(given)}`)
+  const { maxAttempts, payload, retry, timeout } = options
+  // they are those of jobs, which say what is wrong with them
+  const { problem } = Jobs.make("", { data: Schema.Unknown, maxAttempts, retry, timeout })
+  if (problem !== undefined) throw new TypeError(`${what}: ${problem.option} ${problem.problem}`)
+  return {
+    [DurableTypeId]: { maxAttempts, retry, timeout },
+    payload: payloadSchema(`${what}: the payload`, payload)
+  } as AnyDurable
+}

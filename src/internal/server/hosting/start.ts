@@ -15,6 +15,7 @@ import type * as Tuple from "../../../Tuple.ts"
 import { LocalHostsOf } from "../../tenant/hosts.ts"
 import { InvalidOption, ServerStopped } from "../definition/errors.ts"
 import type { Behaviour, Client, Effects, HostOptions, Running } from "../definition/model.ts"
+import { share } from "../durable/worker.ts"
 import { identityOf } from "../kept/layout.ts"
 import { remove } from "../mending/kill.ts"
 import { relist } from "../mending/relisting.ts"
@@ -58,6 +59,8 @@ export const host = Effect.fnUntraced(function*(behaviour: Behaviour, effects: E
   yield* relist(tenant)
   yield* repair(tenant)
   yield* made.open
+  const worker = share(definition, effects.actions, options.graceMillis)
+  yield* Effect.uninterruptible(Effect.flatMap(worker, (leave) => Scope.addFinalizer(parent, leave)))
   return made
 })
 
