@@ -1,9 +1,9 @@
 /** Durable actions: kept until they have run, in order, at least once, whatever dies. */
 import { assert, describe } from "@effect/vitest"
 import { Deferred, Effect, Exit, Scope } from "effect"
-import { type DgenServer, Tenant } from "effect-dgen"
+import { type DgenServer, Inspect, Tenant } from "effect-dgen"
 import { elsewhere, inside, keptLogs, scan, type Store, testsOf, until } from "../server/support.ts"
-import { countsOf, kinds, newDesk, signOf, tuid, workerOf } from "./support.ts"
+import { countsOf, kinds, nameOf, newDesk, signOf, tuid, workerOf } from "./support.ts"
 
 const settled = (own: typeof kinds.started.own) =>
   until(countsOf(own), ({ pending, running }) => pending + running === 0)
@@ -274,6 +274,38 @@ export const durableSuite = (name: string, backend: Store) => {
           const { actions } = yield* Tenant.transact(own.durable.list({ state: "pending" }))
           assert.strictEqual(actions.length, 4)
           yield* Scope.close(scope, Exit.void)
+        })
+      )
+      live(
+        "are jobs for tools without the definition: hidden parts stay hidden, and the order is kept",
+        Effect.gen(function*() {
+          let isMended = false
+          const gate = yield* Deferred.make<void>()
+          const desk = newDesk(({ item }) =>
+            item === "bad" && !isMended ? Effect.fail("no") : item === "wait" ? Deferred.await(gate) : Effect.void
+          )
+          const clerk = yield* run(desk)
+          const typeOf = (tag: string) => ["effect-dgen/durable", nameOf(own), tag]
+          yield* clerk.call("Do", { item: "bill me" })
+          yield* settled(own)
+          const billed = yield* until(
+            Tenant.transact(Inspect.jobs(typeOf("Bill"), { values: true })),
+            ({ jobs: [job] }) => job?.data._tag === "Shown"
+          )
+          assert.notInclude(JSON.stringify(billed), "hush")
+          yield* clerk.call("Do", { item: "bad" })
+          yield* settled(own)
+          const [dead] = (yield* Tenant.transact(own.durable.list({ state: "dead" }))).actions
+          yield* clerk.call("Do", { item: "wait+gone+last" })
+          yield* until(Effect.sync(() => itemsOf(desk).includes("wait")), (is) => is)
+          isMended = true
+          assert.strictEqual(yield* Tenant.transact(Inspect.requeueJob(typeOf("Send"), dead!.id)), "pending")
+          // the one that runs is taken away: the next one goes on
+          const running = (yield* Tenant.transact(own.durable.list({ state: "running" }))).actions
+          yield* Tenant.transact(Inspect.removeJob(typeOf("Send"), running[0]!.id))
+          yield* settled(own)
+          assert.deepStrictEqual(itemsOf(desk).slice(-3), ["gone", "last", "bad"])
+          assert.deepStrictEqual(yield* countsOf(own), { pending: 0, running: 0, finished: 4, dead: 0 })
         })
       )
       live(

@@ -39,6 +39,13 @@ const JOBS = "effect-dgen/durable"
 /** The type of the jobs that the actions of a tag are. */
 export const typeOf = (name: string, tag: string): Tuple.Element => [JOBS, name, tag]
 
+/** Whose action a job of a type is; `undefined` for a type that is none of ours. */
+export const ownerOf = (type: Tuple.Element): { readonly name: string; readonly tag: string } | undefined => {
+  if (!Array.isArray(type) || type.length !== 3 || type[0] !== JOBS) return undefined
+  const [, name, tag] = type as Array<unknown>
+  return typeof name === "string" && typeof tag === "string" ? { name, tag } : undefined
+}
+
 /** What is kept of an action; `data` is its job's. */
 export interface Entry {
   readonly id: string

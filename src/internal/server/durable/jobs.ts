@@ -5,6 +5,7 @@
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { type Codec, codecOf } from "../../data/codec.ts"
+import * as Hidden from "../../data/hidden.ts"
 import * as Jobs from "../../jobs/definition/model.ts"
 import type { Action, Definition } from "../definition/model.ts"
 import { advance, dataOf, tuidOf, typeOf } from "./chain.ts"
@@ -43,9 +44,16 @@ const dataCodec = ({ payload }: Action): Codec => {
   }
 }
 
+/** What of the data is redacted: of its two parts the one that is no payload is hidden with it. */
+const hiddenOf = ({ payload }: Action): Hidden.Hidden => {
+  const hidden = payload === undefined ? false : Hidden.hiddenOf(payload)
+  return hidden === false ? false : { items: hidden, entries: null }
+}
+
 const modelOf = (name: string, action: Action): Jobs.Model => ({
   ...Jobs.make(typeOf(name, action.tag), { ...action.durable, data: Schema.Unknown, retention: RETENTION }),
   codec: dataCodec(action),
+  hidden: () => hiddenOf(action),
   ended: advance(name, action.tag)
 })
 

@@ -15,7 +15,7 @@ import { isState } from "../../jobs/definition/layout.ts"
 import { keysOf, type Place } from "../../jobs/definition/model.ts"
 import { tryLoad } from "../../jobs/kept/places.ts"
 import { removeJob } from "../../jobs/kept/removal.ts"
-import { decode, readData } from "../../jobs/kept/row.ts"
+import { decode, readData, type Row } from "../../jobs/kept/row.ts"
 import * as Listing from "../../jobs/operations/listing.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import type {
@@ -269,15 +269,23 @@ const requeueDead = Effect.fnUntraced(function*(
   for (const [tag, place] of yield* placesOf(state, definition)) {
     const row = yield* tryLoad(place, id)
     if (row === undefined || row === "unreadable" || row.state !== "dead") continue
-    const { data } = yield* readData(state, place.keys, id, row)
-    const tuid = tuidOf(Result.getOrUndefined(unpackValue(data)))
-    // what does not say whose it is cannot be put anywhere
-    if (tuid === undefined) return false
-    yield* removeJob(place, id, row)
-    yield* append(state, definition.name, tuid, [{ id, tag, data, trace: row.trace }])
-    return true
+    return yield* putBack(place, definition.name, tag, id, row)
   }
   return false
+})
+
+/**
+ * Puts an action that has ended behind all that its server has waiting. Succeeds with whether it could: one that does not say
+ * whose it is cannot be put anywhere.
+ */
+export const putBack = Effect.fnUntraced(function*(place: Place, name: string, tag: string, id: string, row: Row) {
+  const { keys, state } = place
+  const { data } = yield* readData(state, keys, id, row)
+  const tuid = tuidOf(Result.getOrUndefined(unpackValue(data)))
+  if (tuid === undefined) return false
+  yield* removeJob(place, id, row)
+  yield* append(state, name, tuid, [{ id, tag, data, trace: row.trace }])
+  return true
 })
 
 /** Longer than any id of ours. */
