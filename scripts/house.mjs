@@ -80,7 +80,16 @@ const ROOMS = [
     "internal/inspect",
     "looking at what a tenant holds, and mending it, without the definitions of its servers and jobs"
   ],
+  [
+    "internal/inspect/check",
+    "what does not belong in a tenant: parts without a whole, counters that lie, missing entries"
+  ],
   ["Inspect.ts", "looking and mending for users"],
+  [
+    "internal/dashboard",
+    "the dashboard's server: who may ask, what is answered, what is measured; its page is in dashboard/"
+  ],
+  ["Dashboard.ts", "the dashboard for users, as a layer"],
   ["testing", "what users test their programs with"],
   ["internal/cli", "the command line"],
   ["index.ts", "all modules by their names"]

@@ -16,7 +16,7 @@ import {
   JobNotFound,
   type ScheduleNotFound
 } from "../jobs/definition/errors.ts"
-import { type State, STATES } from "../jobs/definition/layout.ts"
+import { STAMP_BYTES, type State, STATES } from "../jobs/definition/layout.ts"
 import {
   bareModel,
   checkId,
@@ -71,6 +71,8 @@ const elementOf = (element: Tuple.Element): ElementRow => ({ text: textOf(elemen
 export interface JobTypeRow {
   readonly type: ElementRow
   readonly counts: Listing.Counts
+  /** Runs that have begun since the type was used first: of two looks, the difference is how fast. */
+  readonly runs: number
   readonly isPaused: boolean
   /** When the pending job was due that was due first, of those with the highest priority. */
   readonly oldestDueAt: number | undefined
@@ -187,6 +189,21 @@ const withModel = <A, E, R>(
 
 const typesPrefix = (tenant: Uint8Array): Uint8Array => Tuple.pack(["j"], libraryPrefix(tenant))
 
+/** The type that a key begins with, and the rest of its elements, where it has no more than those. */
+export const typeOfKey = (
+  key: Uint8Array,
+  prefix: Uint8Array
+): { readonly type: Tuple.Element; readonly rest: Tuple.Tuple | undefined } | undefined => {
+  const [type, ...rest] = Result.getOrElse(Tuple.unpackResult(key, prefix.length), (): Tuple.Tuple => [])
+  if (type !== undefined) return { type, rest }
+  // signs of life end with bytes that are no element
+  const end = key.length - STAMP_BYTES
+  const [cut] = end > prefix.length
+    ? Result.getOrElse(Tuple.unpackResult(key.subarray(0, end), prefix.length), (): Tuple.Tuple => [])
+    : []
+  return cut === undefined ? undefined : { type: cut, rest: undefined }
+}
+
 /** The types that have anything, from a key on. */
 export const typesFrom = Effect.fnUntraced(function*(state: TransactionState, from: Uint8Array, limit: number) {
   const prefix = typesPrefix(state.prefix)
@@ -196,11 +213,11 @@ export const typesFrom = Effect.fnUntraced(function*(state: TransactionState, fr
   for (let looked = 0; looked < limit; looked++) {
     const [row] = yield* state.getRange(at, end, { limit: 1, snapshot: true })
     if (row === undefined) return { types, next: undefined }
-    const [type] = Result.getOrElse(Tuple.unpackResult(row.key, prefix.length), (): Tuple.Tuple => [])
-    if (type === undefined) at = Keys.next(row.key)
+    const found = typeOfKey(row.key, prefix)
+    if (found === undefined) at = Keys.next(row.key)
     else {
-      types.push(type)
-      at = Tuple.strinc(Tuple.pack([type], prefix))
+      types.push(found.type)
+      at = Tuple.strinc(Tuple.pack([found.type], prefix))
     }
   }
   return { types, next: at }
@@ -210,9 +227,10 @@ const typeRow = Effect.fnUntraced(function*(
   state: TransactionState,
   type: Tuple.Element
 ): Effect.fn.Return<JobTypeRow, InvalidOption, Transaction> {
-  const [counts, isPaused, schedules, hidden, oldestDueAt] = yield* withModel(type, (model) =>
+  const [counts, runs, isPaused, schedules, hidden, oldestDueAt] = yield* withModel(type, (model) =>
     Effect.all([
       Listing.counts(model),
+      Listing.runs(model),
       Settings.isPaused(model),
       Control.list(model),
       readRecord(state, type),
@@ -221,6 +239,7 @@ const typeRow = Effect.fnUntraced(function*(
   return {
     type: elementOf(type),
     counts,
+    runs,
     isPaused,
     oldestDueAt,
     schedules: schedules.length,
