@@ -41,6 +41,9 @@ const ROOMS = [
   ["internal/queue", "the durable queue and its dead letters"],
   ["DurableQueue.ts", "queues for operators"],
   ["internal/server/definition", "what a server is: its definition, outcomes, errors, and the types that users see"],
+  ["Protocol.ts", "what can be said to a server, for browsers too"],
+  ["internal/proxy/definition", "what is shown of a server to the outside: options, errors with their statuses"],
+  ["DgenProxy.ts", "servers as procedures and as endpoints, for browsers too"],
   [
     "internal/server/kept",
     "what is kept of a server: where it lies, its head, its state, the indexes that it stands in"
@@ -60,6 +63,8 @@ const ROOMS = [
   ["internal/server/hosting", "hosted servers: which process works on which, and what has something to do"],
   ["internal/server", "the service of a definition: options checked, parts put together"],
   ["DgenServer.ts", "servers for users"],
+  ["internal/proxy/serving", "requests from outside, passed on to servers"],
+  ["DgenProxyServer.ts", "handlers for the procedures and endpoints of servers, as layers"],
   ["internal/jobs/definition", "what jobs of a type are: options, keys, errors"],
   [
     "internal/jobs/kept",
@@ -80,7 +85,10 @@ const ROOMS = [
 ]
 
 /** Subjects that do not know each other, in neither direction. */
-const APART = [["internal/server", "DgenServer.ts"], ["internal/jobs", "Jobs.ts"]]
+const APART = [
+  ["internal/server", "internal/proxy", "Protocol.ts", "DgenServer.ts", "DgenProxy.ts", "DgenProxyServer.ts"],
+  ["internal/jobs", "Jobs.ts"]
+]
 
 const root = "src"
 const walk = (folder) =>

@@ -14,6 +14,8 @@ import {
   type Messages,
   MessageTypeId,
   type PayloadInput,
+  type Protocol,
+  ProtocolTypeId,
   type PureSchema
 } from "./protocol.ts"
 import { isVersions, schemasOf, type StateVersions } from "./versions.ts"
@@ -107,32 +109,62 @@ const checkLimits = (
   }
 }
 
-/** Throws a `TypeError` for what no server can be. */
-const checkDefinition = (
-  name: unknown,
-  options: { readonly messages: unknown; readonly actions?: unknown; readonly hosted?: unknown } & Limits
-): void => {
+/** Throws a `TypeError` for what no server can be named, and for what it cannot be told. */
+const checkProtocol = (what: string, name: unknown, options: { readonly messages: unknown }): void => {
   if (typeof name !== "string" || name === "" || !name.isWellFormed()) {
-    throw new TypeError(`DgenServer.Service: the name must be a text, and not empty, not ${show(name)}`)
+    throw new TypeError(`${what}: the name must be a text, and not empty, not ${show(name)}`)
   }
   if (!Predicate.isObject(options)) throw new TypeError(`${name}: the definition must be an object`)
-  const { actions = {}, messages } = options
+  const { messages } = options
   if (!Predicate.isObject(messages)) throw new TypeError(`${name}: messages must be an object, not ${show(messages)}`)
-  if (!Predicate.isObject(actions)) throw new TypeError(`${name}: actions must be an object, not ${show(actions)}`)
-  if (options.hosted !== undefined && typeof options.hosted !== "boolean") {
-    throw new TypeError(`${name}: hosted must be true or false, not ${show(options.hosted)}`)
-  }
-  if (options.hosted === true && Buffer.byteLength(name) > HOSTED_NAME_LIMIT_BYTES) {
-    throw new TypeError(
-      `${name}: the name of a hosted server has ${HOSTED_NAME_LIMIT_BYTES} bytes at the most: shorten it`
-    )
-  }
-  checkLimits(name, options)
   for (const [tag, definition] of Object.entries(messages)) {
     if (!Predicate.hasProperty(definition, MessageTypeId)) {
       throw new TypeError(`${name}: the message "${tag}" must be made with DgenServer.call, cast or info`)
     }
   }
+}
+
+/** The protocol of a server; throws a `TypeError` for what is none. */
+export const protocol = (name: string, options: { readonly messages: Messages }): Protocol<string, Messages> => {
+  checkProtocol("Protocol.make", name, options)
+  return { [ProtocolTypeId]: { name, messages: options.messages } }
+}
+
+export const isProtocol = (value: unknown): value is Protocol<string, Messages> =>
+  Predicate.hasProperty(value, ProtocolTypeId)
+
+/**
+ * The name and the options of a definition, wherever its messages stand: in the options, beside a name, or in a protocol.
+ * Throws a `TypeError` where they stand in both.
+ */
+export const namedOptions = (
+  given: string | Protocol<string, Messages>,
+  options: any
+): readonly [name: string, options: Parameters<typeof model>[1]] => {
+  if (!isProtocol(given)) return [given, options]
+  const { messages, name } = given[ProtocolTypeId]
+  if (!Predicate.isObject(options)) return [name, options as never]
+  if ("messages" in options) throw new TypeError(`${name}: its protocol has the messages: leave them out here`)
+  return [name, { ...options, messages } as never]
+}
+
+/** Throws a `TypeError` for what no server can be. */
+const checkDefinition = (
+  name: string,
+  options: { readonly messages: unknown; readonly actions?: unknown; readonly hosted?: unknown } & Limits
+): void => {
+  checkProtocol("DgenServer.Service", name, options)
+  const { actions = {} } = options
+  if (!Predicate.isObject(actions)) throw new TypeError(`${name}: actions must be an object, not ${show(actions)}`)
+  if (options.hosted !== undefined && typeof options.hosted !== "boolean") {
+    throw new TypeError(`${name}: hosted must be true or false, not ${show(options.hosted)}`)
+  }
+  if (options.hosted === true && new TextEncoder().encode(name).length > HOSTED_NAME_LIMIT_BYTES) {
+    throw new TypeError(
+      `${name}: the name of a hosted server has ${HOSTED_NAME_LIMIT_BYTES} bytes at the most: shorten it`
+    )
+  }
+  checkLimits(name, options)
 }
 
 /** The runtime's model of a definition; throws a `TypeError` for what is none. */
