@@ -128,16 +128,16 @@ type WithErrors<E, Own> = Schema.Codec<Own | (E extends Schema.Top ? E["Type"] :
  * @since 0.2.0
  * @category types
  */
-export type ConvertRpcs<Name extends string, M, Tag extends keyof M & string, Address extends Schema.Top, A> = Tag extends
-  unknown ? Rpc.Rpc<
-    `${Name}.${Tag}`,
-    Schema.Struct<Fields<M[Tag], Address>>,
-    M[Tag] extends { readonly success: infer S extends Schema.Top } ? S : Schema.Void,
-    M[Tag] extends { readonly error: infer E } ? WithErrors<E, CallError> : WithErrors<never, CastError>,
-    A extends RpcMiddleware.AnyService ? A : never,
-    A extends RpcMiddleware.AnyService ? RpcMiddleware.Requires<IdOf<A>> : never
-  >
-  : never
+export type ConvertRpcs<Name extends string, M, Tag extends keyof M & string, Address extends Schema.Top, A> =
+  Tag extends unknown ? Rpc.Rpc<
+      `${Name}.${Tag}`,
+      Schema.Struct<Fields<M[Tag], Address>>,
+      M[Tag] extends { readonly success: infer S extends Schema.Top } ? S : Schema.Void,
+      M[Tag] extends { readonly error: infer E } ? WithErrors<E, CallError> : WithErrors<never, CastError>,
+      A extends RpcMiddleware.AnyService ? A : never,
+      A extends RpcMiddleware.AnyService ? RpcMiddleware.Requires<IdOf<A>> : never
+    >
+    : never
 
 /**
  * Makes of a server, or of its protocol, a group of procedures: one for each message that is shown, with the name of both
@@ -229,7 +229,9 @@ export const toRpcGroup = <
  * @since 0.2.0
  * @category models
  */
-export interface KeyHeaders extends Schema.Struct<{ readonly "idempotency-key": Schema.optionalKey<typeof Schema.String> }> {}
+export interface KeyHeaders
+  extends Schema.Struct<{ readonly "idempotency-key": Schema.optionalKey<typeof Schema.String> }>
+{}
 
 const KeyHeaders: KeyHeaders = Schema.Struct({ "idempotency-key": Schema.optionalKey(Schema.String) })
 

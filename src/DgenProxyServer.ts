@@ -42,7 +42,9 @@ interface Carrier {
 }
 
 const exposureOf = (carrier: Carrier, server: string): Exposure | undefined => {
-  const exposure = Option.getOrUndefined(Context.getOption(carrier.annotations, Exposed as never)) as Exposure | undefined
+  const exposure = Option.getOrUndefined(Context.getOption(carrier.annotations, Exposed as never)) as
+    | Exposure
+    | undefined
   return exposure?.server === server ? exposure : undefined
 }
 
@@ -96,7 +98,9 @@ export const layerRpcHandlers = <const Name extends string, M>(
       ) => {
         const exposure = exposureOf(rpc, name)
         if (exposure === undefined) {
-          return Effect.die(new TypeError(`DgenProxyServer.layerRpcHandlers: ${rpc._tag} is not of DgenProxy.toRpcGroup`))
+          return Effect.die(
+            new TypeError(`DgenProxyServer.layerRpcHandlers: ${rpc._tag} is not of DgenProxy.toRpcGroup`)
+          )
         }
         return forward(definition as Service, tenant, exposure, {
           address: request.tuid,

@@ -15,7 +15,7 @@ export interface Asked extends Omit<RequestInit, "body" | "headers"> {
   readonly user?: string
   readonly key?: string
   readonly json?: unknown
-  readonly body?: RequestInit["body"]
+  readonly body?: NonNullable<RequestInit["body"]>
   readonly headers?: Record<string, string>
 }
 

@@ -57,7 +57,7 @@ layer(served(), { excludeTestServices: true, timeout: 60_000 })("servers behind 
     it.effect("a handler that crashes", () =>
       Effect.gen(function*() {
         const { body, status, text } = yield* post("/desks/crash/five")
-        console.log(status, text, (yield* Lines))
+        console.log(status, text, yield* Lines)
         assert.strictEqual(status, 500)
         assert.strictEqual(body._tag, "DeadLettered")
         assert.notInclude(text, "secret")

@@ -1,7 +1,7 @@
 /** What the servers of these tests can be told: a file that a browser reads, too. */
-import * as Schema from "effect/Schema"
 import * as DgenProxy from "effect-dgen/DgenProxy"
 import * as Protocol from "effect-dgen/Protocol"
+import * as Schema from "effect/Schema"
 
 /** A declared error with a status, and one without. */
 export class Overdrawn extends Schema.TaggedError<Overdrawn>()(

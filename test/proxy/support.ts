@@ -1,15 +1,17 @@
 /** Servers behind HTTP, procedures over HTTP and WebSocket, on loopback, and what asks them. */
 import { NodeHttpServer } from "@effect/platform-node"
 import { Context, DateTime, Deferred, Effect, Layer, Logger, Option, Redacted, Schema } from "effect"
-import { type BackendError, type Backend, DgenProxy, DgenProxyServer, DgenServer, MemoryBackend, Tenant } from "effect-dgen"
-import { HttpRouter, HttpServer } from "effect/http"
 import {
-  HttpApi,
-  HttpApiBuilder,
-  HttpApiError,
-  HttpApiMiddleware,
-  HttpApiSecurity
-} from "effect/http-api"
+  type Backend,
+  type BackendError,
+  DgenProxy,
+  DgenProxyServer,
+  DgenServer,
+  MemoryBackend,
+  Tenant
+} from "effect-dgen"
+import { HttpRouter, HttpServer } from "effect/http"
+import { HttpApi, HttpApiBuilder, HttpApiError, HttpApiMiddleware, HttpApiSecurity } from "effect/http-api"
 import { RpcMiddleware, RpcSerialization, RpcServer } from "effect/rpc"
 import { createServer } from "node:http"
 import { deskAddress, DeskProtocol, Frozen, Overdrawn, PublicDesk } from "./protocols.ts"
@@ -156,8 +158,7 @@ const Handlers = Layer.mergeAll(
   ),
   RpcServer.layer(DeskRpcs).pipe(Layer.provide(RpcServer.layerProtocolHttp({ path: "/rpc" }))),
   RpcServer.layer(DeskRpcs).pipe(Layer.provide(RpcServer.layerProtocolWebsocket({ path: "/ws" }))),
-  RpcServer.layer(PublicDesk).pipe(Layer.provide(RpcServer.layerProtocolHttp({ path: "/public" }))),
-  HttpRouter.cors()
+  RpcServer.layer(PublicDesk).pipe(Layer.provide(RpcServer.layerProtocolHttp({ path: "/public" })))
 ).pipe(
   Layer.provide(DgenProxyServer.layerRpcHandlers(Desk)),
   Layer.provide(RpcSerialization.layerNdjson),
@@ -171,12 +172,18 @@ export const served = (
   const lines: Array<string> = []
   const seen = { draws: 0, waiting: Deferred.makeUnsafe<void>() }
   const logger = Logger.make(({ cause, fiber, message }) => {
-    lines.push([message, String(cause), JSON.stringify(Option.getOrUndefined(Option.some(fiber.id)))].flat().map(String).join(" "))
+    lines.push(
+      [message, String(cause), JSON.stringify(Option.getOrUndefined(Option.some(fiber.id)))].flat().map(String).join(
+        " "
+      )
+    )
   })
   const Host = Desk.hostLayer(behaviourOf(seen), { deadLetterThreshold: 1 })
   const Front = Layer.effect(Url, HttpServer.addressFormattedWith(Effect.succeed)).pipe(
     Layer.merge(HttpRouter.serve(Handlers, { disableLogger: true, disableListenLog: true })),
-    Layer.provide(NodeHttpServer.layer(createServer, { port: 0, host: "127.0.0.1", gracefulShutdownTimeout: "1 second" }))
+    Layer.provide(
+      NodeHttpServer.layer(createServer, { port: 0, host: "127.0.0.1", gracefulShutdownTimeout: "1 second" })
+    )
   )
   return Front.pipe(
     Layer.provide(Host),

@@ -62,13 +62,11 @@ export class BodyTooLarge
  * @since 0.2.0
  * @category errors
  */
-export class BodyTimeout
-  extends Schema.TaggedError<BodyTimeout>("effect-dgen/DgenProxy/BodyTimeout")("BodyTimeout", {
-    server: Schema.String,
-    tag: Schema.String,
-    timeoutMillis: Schema.Number
-  })
-{
+export class BodyTimeout extends Schema.TaggedError<BodyTimeout>("effect-dgen/DgenProxy/BodyTimeout")("BodyTimeout", {
+  server: Schema.String,
+  tag: Schema.String,
+  timeoutMillis: Schema.Number
+}) {
   override get message(): string {
     return `${this.server}: the body of "${this.tag}" did not come within ${this.timeoutMillis} ms`
   }

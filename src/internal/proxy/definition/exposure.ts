@@ -11,7 +11,13 @@ import * as Schema from "effect/Schema"
 import type * as Tuple from "../../../Tuple.ts"
 import { show } from "../../data/show.ts"
 import { isProtocol } from "../../server/definition/making.ts"
-import { type Call, type Messages, MessageTypeId, type Protocol, ProtocolTypeId } from "../../server/definition/protocol.ts"
+import {
+  type Call,
+  type Messages,
+  MessageTypeId,
+  type Protocol,
+  ProtocolTypeId
+} from "../../server/definition/protocol.ts"
 
 /** A request from outside, as `keyOf` sees it. */
 export interface Request<out Address = unknown> {
@@ -29,7 +35,9 @@ export interface Exposure {
   readonly tag: string
   readonly kind: "call" | "cast"
   readonly toTuid: (address: any) => Tuple.Tuple | Effect.Effect<Tuple.Tuple, never, any>
-  readonly keyOf: ((request: Request<any>) => string | undefined | Effect.Effect<string | undefined, never, any>) | undefined
+  readonly keyOf:
+    | ((request: Request<any>) => string | undefined | Effect.Effect<string | undefined, never, any>)
+    | undefined
   readonly timeout: Duration.Input | undefined
   readonly maxBodyBytes: number
   readonly bodyTimeoutMillis: number

@@ -2,11 +2,11 @@
  * A request from outside on its way to a server: its address becomes a tuid, it gets its key, and it waits as every call
  * does, for a bounded time. Who goes away before the answer takes the waiting along.
  */
-import * as Context from "effect/Context"
+import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Headers from "effect/http/Headers"
-import type * as Tuple from "../../../Tuple.ts"
 import type { Tenant } from "../../../Tenant.ts"
+import type * as Tuple from "../../../Tuple.ts"
 import { asEffect, type Exposure } from "../definition/exposure.ts"
 import { outward } from "./outward.ts"
 
@@ -51,6 +51,6 @@ export const forward = (
   })
   return Effect.catchCause(
     answer,
-    (cause) => outward({ server, tag, address, key: headers[KEY_HEADER] }, cause)
+    (cause) => Effect.flatMap(outward({ server, tag, address, key: headers[KEY_HEADER] }, cause), Effect.fail)
   ) as Effect.Effect<unknown, unknown>
 }

@@ -5,9 +5,9 @@
  * 1. The body is read here, and what reads it later gets the same text: so a limit of time for it is none for the answer.
  * 2. What fails behind this with no error of the endpoint is a defect, and leaves as an id.
  */
+import * as ByteSize from "effect/ByteSize"
 import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
-import * as ByteSize from "effect/ByteSize"
 import * as Effect from "effect/Effect"
 import type * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
 import { HttpApiSchemaError } from "effect/http-api/HttpApiError"
@@ -81,7 +81,7 @@ export const gate = <A, E, R>(
   const exposure = Context.getUnsafe(endpoint.annotations as Context.Context<Exposed>, Exposed)
   const through = endpoint.payload.size > 0 ? Effect.andThen(readBody(exposure), handler) : handler
   return Effect.catchCause(through, (cause) =>
-    Effect.flatMap(Effect.flip(said(exposure, cause)), (error) => {
+    Effect.flatMap(said(exposure, cause), (error) => {
       const seconds = retryAfter(error)
       const failed = Effect.fail(error)
       return seconds === undefined ? failed : Effect.andThen(
@@ -94,11 +94,11 @@ export const gate = <A, E, R>(
 }
 
 /** What is said of a failure. */
-const said = (exposure: Exposure, cause: Cause.Cause<unknown>): Effect.Effect<never, unknown> => {
+const said = (exposure: Exposure, cause: Cause.Cause<unknown>): Effect.Effect<unknown> => {
   const asked = { server: exposure.server, tag: exposure.tag, address: "", key: undefined }
   const failure = cause.reasons.find((reason) => reason._tag === "Fail")
   if (failure === undefined) return outward(asked, cause)
-  if (!HttpApiSchemaError.is(failure.error)) return Effect.fail(failure.error)
+  if (!HttpApiSchemaError.is(failure.error)) return Effect.succeed(failure.error)
   const error = refused(exposure, failure.error)
-  return error === undefined ? outward(asked, Cause.die(failure.error.cause)) : Effect.fail(error)
+  return error === undefined ? outward(asked, Cause.die(failure.error.cause)) : Effect.succeed(error)
 }

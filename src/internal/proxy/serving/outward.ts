@@ -28,23 +28,23 @@ const newId = (): string =>
     .join("")
 
 /** Gives whatever is wrong an id, and logs it. */
-const logged = <E>({ address, server, tag }: Asked, cause: Cause.Cause<unknown>, error: (id: string) => E) =>
+const logged = (asked: Asked, cause: Cause.Cause<unknown>, error: (id: string) => unknown): Effect.Effect<unknown> =>
   Effect.suspend(() => {
+    const { address, server, tag } = asked
     const id = newId()
     const text = `${server} ${show(address)}: "${tag}" from outside went wrong. Who asked was told the id ${id}`
-    return Effect.andThen(
-      Effect.annotateLogs(logError(text, cause), { server, tag, id }),
-      Effect.fail(error(id))
-    )
+    return Effect.as(Effect.annotateLogs(logError(text, cause), { server, tag, id }), error(id))
   })
 
 /** What went wrong, as it may be told. An interruption stays one. */
-export const outward = (asked: Asked, cause: Cause.Cause<unknown>): Effect.Effect<never, unknown> => {
+export const outward = (asked: Asked, cause: Cause.Cause<unknown>): Effect.Effect<unknown> => {
   const failure = cause.reasons.find((reason) => reason._tag === "Fail")
   if (failure !== undefined) return told(asked, failure.error, cause)
-  if (Cause.hasDies(cause)) return logged(asked, cause, (id) => new Unforeseen({ ...whose(asked), id }))
-  return Effect.failCause(cause as Cause.Cause<never>)
+  return Cause.hasDies(cause) ? unforeseen(asked, cause) : Effect.failCause(cause as Cause.Cause<never>)
 }
+
+const unforeseen = (asked: Asked, cause: Cause.Cause<unknown>): Effect.Effect<unknown> =>
+  logged(asked, cause, (id) => new Unforeseen({ ...whose(asked), id }))
 
 const whose = ({ server, tag }: Asked) => ({ server, tag })
 
@@ -81,28 +81,27 @@ const WITH_TUID: ReadonlyArray<ErrorClass> = [
   Errors.TooManyKeys
 ]
 
-const told = (asked: Asked, error: unknown, cause: Cause.Cause<unknown>): Effect.Effect<never, unknown> => {
+const told = (asked: Asked, error: unknown, cause: Cause.Cause<unknown>): Effect.Effect<unknown> => {
   const tuid = show(asked.address)
-  const unforeseen = logged(asked, cause, (id) => new Unforeseen({ ...whose(asked), id }))
   if (isA(error, BackendError)) return logged(asked, cause, (id) => new StoreUnavailable({ ...whose(asked), id }))
-  if (INTERNAL.some((type) => isA(error, type))) return unforeseen
+  if (INTERNAL.some((type) => isA(error, type))) return unforeseen(asked, cause)
   const caused = WITH_CAUSE.find(([type]) => isA(error, type))
   if (caused !== undefined) {
     return logged(asked, cause, (id) => changed(caused[0], error, { tuid, [caused[1]]: `see the log for ${id}` }))
   }
   if (isA(error, Errors.InvalidTuid)) {
-    return Effect.fail(new Errors.InvalidTuid({ server: asked.server, problem: BAD_ADDRESS }))
+    return Effect.succeed(new Errors.InvalidTuid({ server: asked.server, problem: BAD_ADDRESS }))
   }
   if (isA(error, Errors.InvalidOption)) {
     // of the options the key alone comes from outside
     return error.option === "key"
-      ? Effect.fail(new Errors.InvalidOption({ server: asked.server, option: "key", problem: BAD_KEY }))
-      : unforeseen
+      ? Effect.succeed(new Errors.InvalidOption({ server: asked.server, option: "key", problem: BAD_KEY }))
+      : unforeseen(asked, cause)
   }
   const type = WITH_TUID.find((type) => isA(error, type))
   // the rest is what the message declares
-  if (type === undefined) return Effect.fail(error)
-  return Effect.fail(changed(type, error, type === Errors.KeyReused ? { tuid, key: asked.key ?? "" } : { tuid }))
+  if (type === undefined) return Effect.succeed(error)
+  return Effect.succeed(changed(type, error, type === Errors.KeyReused ? { tuid, key: asked.key ?? "" } : { tuid }))
 }
 
 const BAD_KEY = "must have 1 to 256 bytes, with whom it is of"
