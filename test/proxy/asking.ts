@@ -64,3 +64,12 @@ export const raw = (...parts: ReadonlyArray<string>) =>
       socket.on("close", () => resume(Effect.succeed(read)))
       return Effect.sync(() => socket.destroy())
     }).pipe(Effect.scoped))
+
+/** Writes to a socket, and is gone. */
+export const writtenAndGone = (...parts: ReadonlyArray<string>) =>
+  Effect.flatMap(Url, (url) =>
+    Effect.callback<void>((resume) => {
+      const { hostname, port } = new URL(url)
+      const socket = net.connect(Number(port), hostname, () => socket.write(parts.join(""), () => socket.destroy()))
+      socket.on("close", () => resume(Effect.void))
+    }))

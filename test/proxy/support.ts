@@ -1,6 +1,6 @@
 /** Servers behind HTTP, procedures over HTTP and WebSocket, on loopback, and what asks them. */
 import { NodeHttpServer } from "@effect/platform-node"
-import { Context, DateTime, Deferred, Effect, Layer, Logger, Option, Redacted, Schema } from "effect"
+import { Cause, Context, DateTime, Effect, Layer, Logger, Redacted, Schema } from "effect"
 import {
   type Backend,
   type BackendError,
@@ -8,12 +8,15 @@ import {
   DgenProxyServer,
   DgenServer,
   MemoryBackend,
-  Tenant
+  Tenant,
+  Transaction,
+  Tuple
 } from "effect-dgen"
 import { HttpRouter, HttpServer } from "effect/http"
 import { HttpApi, HttpApiBuilder, HttpApiError, HttpApiMiddleware, HttpApiSecurity } from "effect/http-api"
 import { RpcMiddleware, RpcSerialization, RpcServer } from "effect/rpc"
 import { createServer } from "node:http"
+import { ServerKeys } from "../../src/internal/server/kept/layout.ts"
 import { deskAddress, DeskProtocol, Frozen, Overdrawn, PublicDesk } from "./protocols.ts"
 
 /** Who asks: a token is the user's name behind "token of ". */
@@ -58,10 +61,24 @@ export class Desk extends DgenServer.Service<Desk>()(DeskProtocol, {
 
 const SINCE = DateTime.makeUnsafe("2026-01-01T00:00:00Z")
 
-/** How often `Draw` was handled, and whoever waits to hear that a call waits. */
-export class Seen extends Context.Service<Seen, { draws: number; readonly waiting: Deferred.Deferred<void> }>()(
-  "test/Seen"
-) {}
+/** How often `Draw` was handled. */
+export class Seen extends Context.Service<Seen, { draws: number }>()("test/Seen") {}
+
+/** What waits for an answer: calls of the process, and what is kept of them under a desk. */
+export const waiting = Effect.fnUntraced(function*(tuid: Tuple.Tuple) {
+  const tenant = yield* Tenant.Tenant
+  const keys = new ServerKeys(tenant.prefix, tuid, { name: "Desk", hosted: true } as never)
+  const { begin, end } = Tuple.range([], keys.waiting)
+  const rows = yield* Tenant.transact(
+    Effect.flatMap(Transaction.Transaction, (state) => state.getRange(begin, end, { limit: 100 }))
+  )
+  const calls = Array.from({ length: 10_000 }, (_, id) => id).filter((id) => tenant.calls.has(tenant.instance, id))
+  return { calls: calls.length, rows: rows.length }
+})
+
+/** Looks until so many calls wait at a desk. */
+export const untilWaiting = (tuid: Tuple.Tuple, count: number) =>
+  Effect.repeat(waiting(tuid), { until: ({ calls, rows }) => calls === count && rows === count })
 
 const behaviourOf = (seen: Seen["Service"]) =>
   Desk.behaviour({
@@ -81,10 +98,7 @@ const behaviourOf = (seen: Seen["Service"]) =>
       Crash: () => Effect.die(new Error("a secret of the inside")),
       Lie: (_, state) => DgenServer.reply("no number" as never, state),
       Stop: (_, state) => DgenServer.stop("a secret of the inside", state),
-      Wait: Effect.fnUntraced(function*(_, state) {
-        yield* Deferred.succeed(seen.waiting, undefined)
-        return DgenServer.noReply(state)
-      }),
+      Wait: (_, state) => DgenServer.noReply(state),
       Secret: (_, state) => DgenServer.reply("the secret", state),
       Wipe: () => DgenServer.noReply(DgenServer.gone),
       Tick: (_, state) => DgenServer.noReply(state)
@@ -97,6 +111,13 @@ export class Full extends DgenServer.Service<Full>()("Full", {
   state: Schema.Int,
   messages: { Push: DgenServer.cast(), Ask: DgenServer.call({ payload: { n: Schema.Int } }) },
   maxQueueLength: 1
+}) {}
+
+/** A server that comes to a desk's place. */
+export class Stranger extends DgenServer.Service<Stranger>()("Stranger", {
+  hosted: true,
+  state: Schema.Int,
+  messages: { Ask: DgenServer.call() }
 }) {}
 
 const keyOf = DgenProxy.idempotencyKey(CurrentUser)
@@ -124,7 +145,7 @@ export class Api extends HttpApi.make("desks").add(
     authorization: "public"
   }).prefix("/full"),
   // a tuid that another definition has
-  DgenProxy.toHttpApiGroup("wrong", Full, {
+  DgenProxy.toHttpApiGroup("wrong", Stranger, {
     messages: ["Ask"],
     tuid: deskAddress,
     authorization: "public"
@@ -154,7 +175,7 @@ const Handlers = Layer.mergeAll(
     Layer.provide(DgenProxyServer.layerHttpApi(Api, "desks", Desk)),
     Layer.provide(DgenProxyServer.layerHttpApi(Api, "quick", Desk)),
     Layer.provide(DgenProxyServer.layerHttpApi(Api, "full", Full)),
-    Layer.provide(DgenProxyServer.layerHttpApi(Api, "wrong", Full))
+    Layer.provide(DgenProxyServer.layerHttpApi(Api, "wrong", Stranger))
   ),
   RpcServer.layer(DeskRpcs).pipe(Layer.provide(RpcServer.layerProtocolHttp({ path: "/rpc" }))),
   RpcServer.layer(DeskRpcs).pipe(Layer.provide(RpcServer.layerProtocolWebsocket({ path: "/ws" }))),
@@ -170,17 +191,25 @@ export const served = (
   backend: Layer.Layer<Backend.Backend, BackendError.BackendError> = MemoryBackend.layer
 ) => {
   const lines: Array<string> = []
-  const seen = { draws: 0, waiting: Deferred.makeUnsafe<void>() }
-  const logger = Logger.make(({ cause, fiber, message }) => {
-    lines.push(
-      [message, String(cause), JSON.stringify(Option.getOrUndefined(Option.some(fiber.id)))].flat().map(String).join(
-        " "
-      )
-    )
+  const seen = { draws: 0 }
+  const logger = Logger.make(({ cause, message }) => {
+    const parts = Array.isArray(message) ? message : [message]
+    lines.push([...parts, cause].map((part) => Cause.isCause(part) ? Cause.pretty(part) : String(part)).join(" "))
   })
-  const Host = Desk.hostLayer(behaviourOf(seen), { deadLetterThreshold: 1 })
+  const Host = Layer.merge(
+    Desk.hostLayer(behaviourOf(seen), { deadLetterThreshold: 1 }),
+    Stranger.hostLayer(Stranger.behaviour({
+      init: Effect.succeed(0),
+      handlers: { Ask: (_, state) => DgenServer.reply(undefined, state) }
+    }))
+  )
   const Front = Layer.effect(Url, HttpServer.addressFormattedWith(Effect.succeed)).pipe(
-    Layer.merge(HttpRouter.serve(Handlers, { disableLogger: true, disableListenLog: true })),
+    Layer.merge(HttpRouter.serve(Handlers, {
+      disableLogger: true,
+      disableListenLog: true,
+      // a router takes 100 characters by itself
+      routerConfig: { maxParamLength: 3_000 }
+    })),
     Layer.provide(
       NodeHttpServer.layer(createServer, { port: 0, host: "127.0.0.1", gracefulShutdownTimeout: "1 second" })
     )

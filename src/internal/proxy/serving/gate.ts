@@ -9,14 +9,17 @@ import * as ByteSize from "effect/ByteSize"
 import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import type * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
 import { HttpApiSchemaError } from "effect/http-api/HttpApiError"
 import * as HttpEffect from "effect/http/HttpEffect"
 import { MaxBodySize } from "effect/http/HttpIncomingMessage"
+import * as HttpRouter from "effect/http/HttpRouter"
 import { HttpServerRequest } from "effect/http/HttpServerRequest"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import { problemOf } from "../../data/codec.ts"
 import { isA } from "../../data/show.ts"
+import { printable } from "../../data/text.ts"
 import * as Errors from "../../server/definition/errors.ts"
 import { BodyTimeout, BodyTooLarge, StoreUnavailable } from "../definition/errors.ts"
 import { Exposed, type Exposure } from "../definition/exposure.ts"
@@ -42,15 +45,17 @@ const retryAfter = (error: unknown): number | undefined => {
     : undefined
 }
 
-/** The request's body, read to its end (1). */
-const readBody = ({ bodyTimeoutMillis, maxBodyBytes, server, tag }: Exposure) =>
+/** The request's body, read to its end (1). Who reads lives with the request: to interrupt him would cut off the answer. */
+const readBody = ({ bodyTimeoutMillis, maxBodyBytes, server, tag }: Exposure, tuid: string) =>
   Effect.flatMap(HttpServerRequest, (request) => request.text).pipe(
     Effect.provideService(MaxBodySize, ByteSize.bytes(maxBodyBytes)),
     Effect.mapError((error) =>
       error.reason._tag === "RequestParseError" && error.reason.reason === "BodyTooLarge"
         ? new BodyTooLarge({ server, tag, limitBytes: maxBodyBytes })
-        : new Errors.InvalidPayload({ server, tuid: "", tag, field: "", problem: "the body did not come to its end" })
+        : new Errors.InvalidPayload({ server, tuid, tag, field: "", problem: "the body did not come to its end" })
     ),
+    Effect.forkScoped({ startImmediately: true }),
+    Effect.flatMap(Fiber.join),
     Effect.timeoutOrElse({
       duration: bodyTimeoutMillis,
       orElse: () => Effect.fail(new BodyTimeout({ server, tag, timeoutMillis: bodyTimeoutMillis }))
@@ -58,7 +63,7 @@ const readBody = ({ bodyTimeoutMillis, maxBodyBytes, server, tag }: Exposure) =>
   )
 
 /** What did not fit, as an error of the endpoint. */
-const refused = ({ server, tag }: Exposure, error: HttpApiSchemaError): unknown => {
+const refused = ({ server, tag }: Exposure, tuid: string, error: HttpApiSchemaError): unknown => {
   const { field, problem } = problemOf(error.cause)
   switch (error.kind) {
     case "Params":
@@ -67,38 +72,46 @@ const refused = ({ server, tag }: Exposure, error: HttpApiSchemaError): unknown 
     case "Query":
       return new Errors.InvalidOption({ server, option: field, problem })
     case "Payload":
-      return new Errors.InvalidPayload({ server, tuid: "", tag, field, problem })
+      return new Errors.InvalidPayload({ server, tuid, tag, field, problem })
     default:
       return undefined
   }
 }
 
+/** The address, as it stands in the path. */
+const addressOf = Effect.map(HttpRouter.RouteContext, ({ params }) => printable(params["tuid"] ?? ""))
+
 /** The middleware. */
 export const gate = <A, E, R>(
   handler: Effect.Effect<A, E, R>,
   { endpoint }: { readonly endpoint: HttpApiEndpoint.Top }
-): Effect.Effect<A, any, R | HttpServerRequest> => {
+): Effect.Effect<A, any, R | HttpServerRequest | HttpRouter.RouteContext> => {
   const exposure = Context.getUnsafe(endpoint.annotations as Context.Context<Exposed>, Exposed)
-  const through = endpoint.payload.size > 0 ? Effect.andThen(readBody(exposure), handler) : handler
-  return Effect.catchCause(through, (cause) =>
-    Effect.flatMap(said(exposure, cause), (error) => {
-      const seconds = retryAfter(error)
-      const failed = Effect.fail(error)
-      return seconds === undefined ? failed : Effect.andThen(
-        HttpEffect.appendPreResponseHandler((_, response) =>
-          Effect.succeed(HttpServerResponse.setHeader(response, "retry-after", String(seconds)))
-        ),
-        failed
-      )
-    })) as Effect.Effect<A, any, R | HttpServerRequest>
+  return Effect.flatMap(addressOf, (address) => {
+    const through = endpoint.payload.size > 0 ? Effect.andThen(readBody(exposure, address), handler) : handler
+    return Effect.catchCause(
+      through,
+      (cause) => Effect.flatMap(Effect.tap(said(exposure, address, cause), sayWhen), Effect.fail)
+    ) as Effect.Effect<A, any, R | HttpServerRequest>
+  })
+}
+
+/** Says when to ask again, where that can be known. */
+const sayWhen = (error: unknown) => {
+  const seconds = retryAfter(error)
+  return seconds === undefined ?
+    Effect.void :
+    HttpEffect.appendPreResponseHandler((_, response) =>
+      Effect.succeed(HttpServerResponse.setHeader(response, "retry-after", String(seconds)))
+    )
 }
 
 /** What is said of a failure. */
-const said = (exposure: Exposure, cause: Cause.Cause<unknown>): Effect.Effect<unknown> => {
-  const asked = { server: exposure.server, tag: exposure.tag, address: "", key: undefined }
+const said = (exposure: Exposure, address: string, cause: Cause.Cause<unknown>): Effect.Effect<unknown> => {
+  const asked = { server: exposure.server, tag: exposure.tag, address, key: undefined }
   const failure = cause.reasons.find((reason) => reason._tag === "Fail")
   if (failure === undefined) return outward(asked, cause)
   if (!HttpApiSchemaError.is(failure.error)) return Effect.succeed(failure.error)
-  const error = refused(exposure, failure.error)
+  const error = refused(exposure, address, failure.error)
   return error === undefined ? outward(asked, Cause.die(failure.error.cause)) : Effect.succeed(error)
 }
