@@ -6,7 +6,7 @@ import type { HttpRouter } from "effect/http"
 import { HttpApi, HttpApiBuilder, HttpApiClient, HttpApiMiddleware } from "effect/http-api"
 import { RpcClient, RpcMiddleware, RpcServer } from "effect/rpc"
 import { describe, expect, test } from "tstyche"
-import { Counter, Overflow } from "./counter.ts"
+import { Counter, type Overflow } from "./counter.ts"
 
 class User extends Context.Service<User, { readonly id: string }>()("test/User") {}
 class Auth extends HttpApiMiddleware.Service<Auth, { provides: User }>()("test/Auth") {}

@@ -3,7 +3,7 @@ import { NodeSocket } from "@effect/platform-node"
 import { assert, describe, layer } from "@effect/vitest"
 import { DateTime, Effect, Exit, Fiber, Layer } from "effect"
 import { FetchHttpClient } from "effect/http"
-import { RpcClient, RpcClientError, RpcSerialization } from "effect/rpc"
+import { RpcClient, type RpcClientError, RpcSerialization } from "effect/rpc"
 import { DeskRpcs, Lines, Seen, served, untilWaiting, Url, waiting } from "./support.ts"
 
 const overHttp = Layer.unwrap(
