@@ -38,7 +38,11 @@ interface Child {
 
 const startChild = (filename: string): Child => {
   const child = fork(import.meta.filename, [filename], { execArgv: ["--conditions=effect-dgen-source"] })
-  const next = () => new Promise<any>((resolve) => child.once("message", resolve))
+  const next = () =>
+    new Promise<any>((resolve, reject) => {
+      child.once("message", resolve)
+      child.once("exit", (code) => reject(new Error(`a child ended early, with ${code}`)))
+    })
   return {
     ready: next(),
     finish: () => {

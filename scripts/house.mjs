@@ -28,7 +28,6 @@ const ROOMS = [
   ["MemoryBackend.ts", "the store in memory, as a layer"],
   ["SqliteBackend.ts", "SQLite, as a layer"],
   ["FoundationDbBackend.ts", "FoundationDB, as a layer"],
-  ["PostgresBackend.ts", "PostgreSQL, as a layer"],
   ["internal/transactions", "one transaction: the retry loop, a try's state and overlay, slots, strict mode, watching"],
   ["Transaction.ts", "operations of transactions for users"],
   [
@@ -36,6 +35,8 @@ const ROOMS = [
     "what a tenant's layer keeps: where things lie, open calls, shared pushes, its hosts, its sign of life"
   ],
   ["Tenant.ts", "tenants, as layers"],
+  ["internal/joining", "transaction effects within a transaction of the user's own"],
+  ["PostgresBackend.ts", "PostgreSQL, as a layer, and within a user's transactions"],
   ["internal/state", "how a state is divided into keys, written as a difference, read, merged"],
   ["StateCodec.ts", "state codecs for users"],
   ["internal/queue", "the durable queue and its dead letters"],
@@ -79,6 +80,11 @@ const ROOMS = [
   ["internal/jobs/working", "taking jobs, running their handlers, renewing their leases"],
   ["internal/jobs/schedules", "jobs that are added at the ticks of a cron expression"],
   ["Jobs.ts", "jobs for users"],
+  [
+    "internal/inspect",
+    "looking at what a tenant holds, and mending it, without the definitions of its servers and jobs"
+  ],
+  ["Inspect.ts", "looking and mending for users"],
   ["testing", "what users test their programs with"],
   ["internal/cli", "the command line"],
   ["index.ts", "all modules by their names"]

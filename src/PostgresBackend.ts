@@ -18,9 +18,15 @@ import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import { Backend } from "./Backend.ts"
 import { BackendError, InvalidArgument } from "./BackendError.ts"
+import { show } from "./internal/data/show.ts"
+import type { Client } from "./internal/joining/client.ts"
+import { join } from "./internal/joining/joining.ts"
 import { make, type Settings } from "./internal/postgres/layer.ts"
 import { importPackage, type PgConfig } from "./internal/postgres/package.ts"
 import { statements } from "./internal/postgres/statements.ts"
+import { outside } from "./internal/transactions/callback.ts"
+import { Tenant } from "./Tenant.ts"
+import type { Transaction } from "./Transaction.ts"
 
 /**
  * The schema in which a store lies, unless another is named.
@@ -171,3 +177,76 @@ export const sql = (schema: string = SCHEMA): string => `${statements(schema).jo
  */
 export const layer = (options: Options = {}): Layer.Layer<Backend, BackendError> =>
   Layer.effect(Backend, Effect.flatMap(settingsOf(options), (settings) => make(settings, importPackage)))
+
+export type {
+  /**
+   * A client with an open transaction: one of `pg` (a client, or one that a pool lent; not the pool), or the `SqlClient` of
+   * Effect that works on PostgreSQL, within its `withTransaction`.
+   *
+   * @since 0.1.0
+   * @category models
+   */
+  Client
+}
+
+/**
+ * Makes a transaction effect part of a transaction that is open on a client of yours: what it writes is there with the
+ * client's `COMMIT`, together with your own statements, or not at all. Requires a `Tenant` on this backend whose store lies
+ * in the client's database. Succeeds when what it writes is held by your transaction, not when it is committed: casts are
+ * handled, jobs run and answers are given after your `COMMIT`.
+ *
+ * The effect runs once, on a snapshot of its own, and sees what earlier calls within the same transaction wrote. If others
+ * change what it has read before you commit, your `COMMIT` fails with a serialization failure (`40001`), like one of your
+ * own: roll back, and run the whole transaction again. So it does when what was read is older than 10 seconds; what reads
+ * nothing, as a cast, can wait for minutes.
+ *
+ * Your transaction must be `READ COMMITTED`. Calls within it come one after the other, and none after `SET CONSTRAINTS` has
+ * made deferred constraints immediate. A savepoint that is rolled back takes the calls since then along. A transaction with
+ * such a call cannot be prepared for two-phase commit.
+ *
+ * Fails with what the effect fails with, and then it has left nothing in your transaction, or with `BackendError`:
+ * `InvalidArgument` without an open transaction, under another isolation level, in another database, for a watch.
+ *
+ * **Example** (An order and its message, together or not at all)
+ *
+ * ```ts
+ * import { Effect, Schema } from "effect"
+ * import { DgenServer, PostgresBackend } from "effect-dgen"
+ * import type { Pool } from "pg"
+ *
+ * class Shipping extends DgenServer.Service<Shipping>()("Shipping", {
+ *   state: Schema.Struct({ orders: Schema.Int }),
+ *   messages: { Ship: DgenServer.cast({ payload: { order: Schema.String } }) }
+ * }) {}
+ *
+ * const order = (pool: Pool, id: string) =>
+ *   Effect.acquireUseRelease(
+ *     Effect.promise(() => pool.connect()),
+ *     (client) =>
+ *       Effect.gen(function*() {
+ *         yield* Effect.promise(() => client.query("BEGIN"))
+ *         yield* Effect.promise(() => client.query("INSERT INTO orders (id) VALUES ($1)", [id]))
+ *         yield* PostgresBackend.transactWith(client, Shipping.castTx("Ship", { order: id }))
+ *         yield* Effect.promise(() => client.query("COMMIT"))
+ *       }).pipe(Effect.onError(() => Effect.promise(() => client.query("ROLLBACK")))),
+ *     (client) => Effect.sync(() => client.release())
+ *   )
+ * ```
+ *
+ * @since 0.1.0
+ * @category running
+ */
+export const transactWith = <A, E>(
+  client: Client,
+  effect: Effect.Effect<A, E, Transaction>
+): Effect.Effect<A, E | BackendError, Tenant> =>
+  Effect.flatMap(Tenant, (tenant) =>
+    Effect.isEffect(effect)
+      ? outside("PostgresBackend.transactWith", join(tenant, client, effect))
+      : Effect.fail(
+        new BackendError({
+          reason: new InvalidArgument({
+            message: `PostgresBackend.transactWith: a transaction must be an Effect, not ${show(effect)}`
+          })
+        })
+      ))

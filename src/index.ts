@@ -101,6 +101,27 @@ export * as DurableQueue from "./DurableQueue.ts"
 export * as FoundationDbBackend from "./FoundationDbBackend.ts"
 
 /**
+ * Looking at what a tenant holds, and putting it in order, without the definitions of its servers and jobs: what the
+ * command line and the dashboard stand on, and what a program can use that is an operator's.
+ *
+ * All looks are transaction effects by snapshot: run them with `Tenant.transact`, beside whatever else runs on the store.
+ * They conflict with nobody, read a bounded part, and give plain data that JSON can say. Lists come in pages, whose `next`
+ * is the `after` of the following one; `allServers`, `allJobs` and the like are streams over them. Times are milliseconds
+ * since 1970. Texts come from the store: whoever shows them escapes them.
+ *
+ * Programs that start or host servers, or work on jobs, keep a record of their definition in the tenant: which messages
+ * there are, whether servers are hosted, what of states, payloads and data is redacted (`Schema.Redacted`). With it values
+ * are shown without what is redacted, and servers can be woken. Without it values are hidden, unless `values` asks for
+ * them, and what must wake a server fails with `DefinitionUnknown`.
+ *
+ * What is changed here is changed in one transaction with all that belongs to it, as the server or its host would do it. It
+ * counts at once for the processes that run.
+ *
+ * @since 0.2.0
+ */
+export * as Inspect from "./Inspect.ts"
+
+/**
  * Background jobs: durable, scheduled, leased work. A job has a type, an id and data. Its creator adds it, in the same
  * commit as whatever else the creator writes. A worker, in any process, takes it, shows signs of life while it works,
  * and finishes it, in the same commit as the result.

@@ -15,7 +15,7 @@ type Hide = (data: unknown) => unknown
 
 const REDACTED = "effect/schema/Redacted"
 
-const isRedacted = (ast: SchemaAST.AST): boolean =>
+export const isRedacted = (ast: SchemaAST.AST): boolean =>
   ast._tag === "Declaration" &&
   (ast.annotations?.["representation"] as { readonly id?: unknown } | undefined)?.id === REDACTED
 
@@ -45,7 +45,7 @@ const partsOf = (ast: SchemaAST.AST): ReadonlyArray<SchemaAST.AST> => {
 const known = new WeakMap<SchemaAST.AST, boolean>()
 
 /** Whether anything of a schema is redacted. */
-const hasRedacted = (ast: SchemaAST.AST): boolean => {
+export const hasRedacted = (ast: SchemaAST.AST): boolean => {
   const found = known.get(ast)
   if (found !== undefined) return found
   // while it is looked at, one that contains itself adds nothing

@@ -48,10 +48,26 @@ const advice: Readonly<Record<string, string>> = {
     "on its functions; to make them it needs CREATE on the database",
   "42P01": "a table of the store is missing: build the layer with migrate, or run the statements that make it",
   "42883": "a function of the store is missing: build the layer with migrate, or run the statements that make it",
+  "25P01": "begin a transaction on the client first, and give the client itself and not a pool",
+  "25P02": "the transaction has failed before: roll it back",
+  "55000": "call one after the other",
   "25001": "the connection begins transactions with another isolation level than it was told"
 }
 
-const invalid = new Set(["28P01", "28000", "3D000", "42501", "42P01", "42883", "3F000", "42601", "22023"])
+const invalid = new Set([
+  "28P01",
+  "28000",
+  "3D000",
+  "42501",
+  "42P01",
+  "42883",
+  "3F000",
+  "42601",
+  "22023",
+  "25P01",
+  "25P02",
+  "55000"
+])
 
 const reasonOf = (cause: unknown, doing: Doing): BackendError.Reason => {
   const answer = answerOf(cause)

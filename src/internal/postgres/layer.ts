@@ -55,6 +55,17 @@ const signalsOf = (store: string): Effect.Effect<Signals, never, Scope.Scope> =>
     (shared) => shared.signals
   )
 
+/** What there is behind a backend of this driver. */
+export interface Inside {
+  readonly shared: Shared
+  readonly store: string
+}
+
+const insides = new WeakMap<Backend["Service"], Inside>()
+
+/** What is behind a backend; `undefined` for one of another store. */
+export const insideOf = (backend: Backend["Service"]): Inside | undefined => insides.get(backend)
+
 /** How long it waits before it asks again a server that did not answer. */
 const CONNECT_PAUSE_MILLIS = 100
 
@@ -176,7 +187,7 @@ export const make = (
       ({ close }) => Effect.promise(close)
     )
     const opened = begin(shared)
-    return Backend.of({
+    const backend = Backend.of({
       name: "postgres",
       processId: globalThis.crypto.getRandomValues(new Uint8Array(16)),
       commitCanBeUnknown: true,
@@ -201,4 +212,6 @@ export const make = (
           })
         )
     })
+    insides.set(backend, { shared, store })
+    return backend
   })

@@ -20,10 +20,12 @@ const PROBE_MILLIS = 2_000
 const PROBE_AGAIN_MILLIS = 60_000
 
 /** Few channels: a process hears of the lanes that share one with those it waits for. */
-const CHANNELS = 64n
+export const CHANNELS = 64n
+
+export const CHANNEL_PREFIX = "effect_dgen_"
 
 /** The channel of a lane by the number of its lock. */
-export const channelOf = (lock: bigint): string => `effect_dgen_${BigInt.asUintN(64, lock) % CHANNELS}`
+export const channelOf = (lock: bigint): string => `${CHANNEL_PREFIX}${BigInt.asUintN(64, lock) % CHANNELS}`
 
 /** What a notification says: the lane's lock, and the layer that it comes from. */
 export const payloadOf = (lock: bigint, origin: bigint): string => `${lock} ${origin}`

@@ -1,5 +1,5 @@
 /**
- * The store's tables and functions: whether they are there, of which format, and how they are made.
+ * The store's tables and functions: whether they are there, of which format, and how they are made or brought to this one.
  *
  * 1. They are made in one transaction, under a lock that every layer takes for it, so two that start together make them once.
  * 2. A store of a newer format is not touched.
@@ -36,13 +36,18 @@ const look = async (connection: Connection, schema: string): Promise<Server> => 
   return { isReadOnly, exists }
 }
 
-const storeOf = async (connection: Connection, schema: string): Promise<string> => {
+interface Store {
+  readonly id: string
+  readonly format: number
+}
+
+const storeOf = async (connection: Connection, schema: string): Promise<Store> => {
   const [answer] = await connection.query(`SELECT format, store::text FROM ${Literals.identifier(schema)}.meta`)
   const row = answer![0] as [number, string] | undefined
   if (row === undefined) {
     return refuse(`the schema ${schema} has a table "meta" that is not this library's: name another`)
   }
-  const [format, store] = row
+  const [format, id] = row
   if (format > FORMAT) {
     throw new BackendError({
       reason: new NewerFormat({
@@ -52,14 +57,14 @@ const storeOf = async (connection: Connection, schema: string): Promise<string> 
       })
     })
   }
-  return store
+  return { id, format }
 }
 
 const make = async (connection: Connection, schema: string): Promise<void> => {
   await connection.query(`BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`)
   try {
     const { exists } = await look(connection, schema)
-    if (!exists) {
+    if (!exists || (await storeOf(connection, schema)).format < FORMAT) {
       const [answer] = await connection.query(
         `SELECT count(*)::int FROM pg_namespace WHERE nspname = ${Literals.text(schema)}`
       )
@@ -84,14 +89,14 @@ export const migrate = async (connection: Connection, schema: string, mayMake: b
       })
     })
   }
-  if (!exists) {
-    if (!mayMake) {
-      return refuse(
-        `there is no store in schema ${schema}, and migrate is false: run what npx effect-dgen sql prints, as a role that ` +
-          "may make tables"
-      )
-    }
-    await make(connection, schema)
+  const found = exists ? await storeOf(connection, schema) : undefined
+  if (found?.format === FORMAT) return found.id
+  if (!mayMake) {
+    return refuse(
+      `${found === undefined ? "there is no store" : `the store is of the earlier format ${found.format}`} in schema ` +
+        `${schema}, and migrate is false: run what npx effect-dgen sql prints, as a role that may make tables`
+    )
   }
-  return storeOf(connection, schema)
+  await make(connection, schema)
+  return (await storeOf(connection, schema)).id
 }

@@ -1,5 +1,6 @@
 /**
- * What the store is made of in PostgreSQL: its tables and its three functions, of one format.
+ * What the store is made of in PostgreSQL: its tables and its functions, of one format. All of it can be run again, on a store
+ * of an earlier format, too.
  *
  * 1. A commit holds its lanes' locks from its first statement to its end. PostgreSQL shows a transaction to others before
  *    it releases its locks, and each statement of a volatile function under READ COMMITTED has a snapshot of its own: so
@@ -13,10 +14,11 @@
  *    first bytes.
  * 5. Plans are made once a session, and must be good for tables of any size: whatever would read a table whole is off.
  */
+import { heldStatements } from "./held.ts"
 import * as Literals from "./literals.ts"
 
 /** The format of the tables and functions; a higher one belongs to a later version of this library. */
-export const FORMAT = 1
+export const FORMAT = 2
 
 /** So long a log row is kept at least, in seconds: twice the life of a transaction. */
 const LOG_SECONDS = 10
@@ -27,13 +29,13 @@ export const KEY_BYTES = 2_000
 const PLANS = "SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan"
 
 const tables = (s: string): ReadonlyArray<string> => [
-  `CREATE TABLE ${s}.meta (format int NOT NULL, store uuid NOT NULL)`,
-  `CREATE SEQUENCE ${s}.version`,
-  `CREATE TABLE ${s}.data (key bytea PRIMARY KEY, value bytea NOT NULL) WITH (fillfactor = 80, ` +
+  `CREATE TABLE IF NOT EXISTS ${s}.meta (format int NOT NULL, store uuid NOT NULL)`,
+  `CREATE SEQUENCE IF NOT EXISTS ${s}.version`,
+  `CREATE TABLE IF NOT EXISTS ${s}.data (key bytea PRIMARY KEY, value bytea NOT NULL) WITH (fillfactor = 80, ` +
   `autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0)`,
-  `CREATE TABLE ${s}.long (head bytea NOT NULL, key bytea NOT NULL, value bytea NOT NULL)`,
-  `CREATE INDEX long_head ON ${s}.long (head)`,
-  `CREATE TABLE ${s}.log (lane bytea NOT NULL, version bigint NOT NULL, origin bigint NOT NULL, at timestamptz NOT NULL, ` +
+  `CREATE TABLE IF NOT EXISTS ${s}.long (head bytea NOT NULL, key bytea NOT NULL, value bytea NOT NULL)`,
+  `CREATE INDEX IF NOT EXISTS long_head ON ${s}.long (head)`,
+  `CREATE TABLE IF NOT EXISTS ${s}.log (lane bytea NOT NULL, version bigint NOT NULL, origin bigint NOT NULL, at timestamptz NOT NULL, ` +
   `keys bytea[] NOT NULL, begins bytea[] NOT NULL, ends bytea[] NOT NULL, PRIMARY KEY (lane, version)) WITH (` +
   `autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0)`
 ]
@@ -265,7 +267,7 @@ BEGIN
     WHERE g.lane = a_lane AND g.version > a_since AND g.origin <> a_origin ORDER BY g.version;
 END $$`
 
-/** All statements that make the store in a schema, in order; the schema's name as it stands in SQL. */
+/** All statements that make the store in a schema, or bring it to this format, in order. */
 export const statements = (schema: string): ReadonlyArray<string> => {
   const s = Literals.identifier(schema)
   return [
@@ -277,6 +279,8 @@ export const statements = (schema: string): ReadonlyArray<string> => {
     conflicts(s),
     commit(s),
     look(s),
-    `INSERT INTO ${s}.meta (format, store) VALUES (${FORMAT}, gen_random_uuid())`
+    ...heldStatements(s),
+    `INSERT INTO ${s}.meta (format, store) SELECT ${FORMAT}, gen_random_uuid() WHERE NOT EXISTS (SELECT FROM ${s}.meta)`,
+    `UPDATE ${s}.meta SET format = ${FORMAT} WHERE format < ${FORMAT}`
   ].map((statement) => statement.trim())
 }

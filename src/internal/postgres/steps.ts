@@ -94,8 +94,8 @@ export interface Place {
   readonly locks: ReadonlyArray<bigint>
 }
 
-/** The statement that commits a step; with `trimFrom`, it also shortens the log from that version on. */
-export const stepText = (place: Place, step: ReadonlyArray<Asked>, trimFrom: bigint | undefined): string => {
+/** What the store's function takes of the requests of a step. */
+export const requestArguments = (step: ReadonlyArray<Asked>): ReadonlyArray<string> => {
   const numbers: Array<Array<number>> = Array.from({ length: 8 }, () => [])
   const [readOf, rangeNumbers, clearOf, writeOf, addOf, stampOf, keyPlaces, valuePlaces] = numbers as [
     Array<number>,
@@ -154,11 +154,7 @@ export const stepText = (place: Place, step: ReadonlyArray<Asked>, trimFrom: big
   const { bigints, byteas, ints } = Literals
   const begins = (of: ReadonlyArray<KeyRange>) => byteas(of.map(({ begin }) => begin))
   const ends = (of: ReadonlyArray<KeyRange>) => byteas(of.map(({ end }) => end))
-  const args = [
-    bigints(place.locks),
-    byteas(place.lanes.map(Keys.fromText)),
-    `${place.origin}::bigint`,
-    trimFrom === undefined ? "NULL::bigint" : `${trimFrom}::bigint`,
+  return [
     bigints(step.map(({ readVersion }) => readVersion)),
     ints(readOf),
     byteas(reads),
@@ -179,6 +175,17 @@ export const stepText = (place: Place, step: ReadonlyArray<Asked>, trimFrom: big
     byteas(stampValues),
     ints(keyPlaces),
     ints(valuePlaces)
+  ]
+}
+
+/** The statement that commits a step; with `trimFrom`, it also shortens the log from that version on. */
+export const stepText = (place: Place, step: ReadonlyArray<Asked>, trimFrom: bigint | undefined): string => {
+  const args = [
+    Literals.bigints(place.locks),
+    Literals.byteas(place.lanes.map(Keys.fromText)),
+    `${place.origin}::bigint`,
+    trimFrom === undefined ? "NULL::bigint" : `${trimFrom}::bigint`,
+    ...requestArguments(step)
   ]
   return `SELECT ${place.schema}.commit(${args.join(",")})`
 }

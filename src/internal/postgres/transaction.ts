@@ -22,6 +22,7 @@ import { closedError, isLost, toBackendError } from "./errors.ts"
 import { type Lane, laneOf } from "./lanes.ts"
 import * as Literals from "./literals.ts"
 import type { Pool } from "./pool.ts"
+import type { Asked } from "./steps.ts"
 import type { Watching } from "./watching.ts"
 
 const BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -80,7 +81,7 @@ const readText = (schema: string, asks: ReadonlyArray<Ask>, lane: Lane | undefin
   return `SELECT i, k, v FROM ${schema}.read(${args.join(",")})`
 }
 
-class PostgresTransaction implements DriverTransaction {
+export class PostgresTransaction implements DriverTransaction {
   readonly #shared: Shared
   #connection: Connection | undefined
   #asks: Array<Ask> = []
@@ -262,6 +263,14 @@ class PostgresTransaction implements DriverTransaction {
   }
 
   #commitWrite(request: CommitRequest): Effect.Effect<Uint8Array, BackendError> {
+    return Effect.flatMap(
+      this.asked(request),
+      ({ effects, readVersion }) => this.#submit(request, effects, readVersion)
+    )
+  }
+
+  /** What a commit of it asks for, and the version of the snapshot that it relies on, if it does (4). */
+  asked(request: CommitRequest): Effect.Effect<Asked, BackendError> {
     let effects: Effects
     try {
       effects = effectsOf(request)
@@ -269,15 +278,19 @@ class PostgresTransaction implements DriverTransaction {
       return Effect.fail(toBackendError(cause, "read"))
     }
     if (this.#isOver()) return Effect.fail(tooOld())
-    if (effects.readKeys.length + effects.readRanges.length === 0) return this.#submit(request, effects, undefined)
+    if (effects.readKeys.length + effects.readRanges.length === 0) {
+      return Effect.succeed({ effects, readVersion: undefined })
+    }
     const lane = effects.lanes[0]!
     if (this.#version !== undefined) {
-      return lane === this.#lane ? this.#submit(request, effects, this.#version) : Effect.fail(severalDirectories())
+      return lane === this.#lane
+        ? Effect.succeed({ effects, readVersion: this.#version })
+        : Effect.fail(severalDirectories())
     }
     const known = this.#shared.commits.knownVersion(lane)
-    if (known !== undefined) return this.#submit(request, effects, known)
+    if (known !== undefined) return Effect.succeed({ effects, readVersion: known })
     this.#lane = lane
-    return Effect.flatMap(this.#ask(undefined, undefined), () => this.#submit(request, effects, this.#version))
+    return Effect.map(this.#ask(undefined, undefined), () => ({ effects, readVersion: this.#version }))
   }
 
   #submit(

@@ -73,9 +73,14 @@ export const push = (state: TransactionState, keys: QueueKeys, message: Uint8Arr
   state.add(keys.push, Counters.PLUS_ONE)
 }
 
-/** The first items, at most `limit`, by snapshot. */
-export const peek = (state: TransactionState, keys: QueueKeys, limit: number): Effect.Effect<ReadonlyArray<Item>> =>
-  Effect.map(peekWhole(state, keys.items, limit, undefined), (found) => found.map(itemOf))
+/** The first items, at most `limit`, from a key on if it is given, by snapshot. */
+export const peek = (
+  state: TransactionState,
+  keys: QueueKeys,
+  limit: number,
+  first?: Uint8Array
+): Effect.Effect<ReadonlyArray<Item>> =>
+  Effect.map(peekWhole(state, keys.items, limit, first), (found) => found.map(itemOf))
 
 /** The first byte strings under a prefix, from a key on if it is given. */
 export const peekWhole = (

@@ -80,11 +80,10 @@ export const checkFile = (filename: string, atLeast: number): void => {
   }
   if (stat.size < HEADER_BYTES) throw foreign(filename, "is no SQLite database")
   // a second look, because another process may have written the file's end between the first one's steps
-  if (!isWhole(filename) && !isWhole(filename)) {
-    throw isEmpty(`${filename}-journal`)
-      ? cut(filename)
-      : beingMade(filename)
-  }
+  if (isWhole(filename) || isWhole(filename)) return
+  if (!isEmpty(`${filename}-journal`)) throw beingMade(filename)
+  // who made it may have been done before the journal was looked for
+  if (!isWhole(filename)) throw cut(filename)
 }
 
 /**
@@ -144,12 +143,15 @@ export const readSigned = (filename: string, statement: StatementSync): number =
 export const readVersion = (filename: string, statement: StatementSync): number =>
   Math.abs(readSigned(filename, statement))
 
-/** Makes the tables where there are none; the header says whose they are before anything else is in the file. */
+/**
+ * Makes the tables where there are none, in one transaction: whoever looks sees nothing, or a file that says whose it is.
+ * It begins without a lock, because pages that are freed can be given back (see docs/OPERATING.md) only if that is said
+ * before the first page is made, and a lock makes it.
+ */
 export const checkTables = (filename: string, db: DatabaseSync): void => {
   if (pragma(db, "page_count") === 0) {
-    // must be said before there is a table: pages that are freed can be given back (see docs/OPERATING.md)
+    db.exec("BEGIN")
     db.exec("PRAGMA auto_vacuum = INCREMENTAL")
-    db.exec("BEGIN IMMEDIATE")
     // another process may have been quicker
     if (pragma(db, "application_id") !== APPLICATION_ID) {
       db.exec("CREATE TABLE kv (k BLOB PRIMARY KEY, v BLOB NOT NULL) WITHOUT ROWID")

@@ -190,6 +190,33 @@ const runTry = <A, E>(
     })
   )
 
+/**
+ * Runs a body once, as a part of what somebody else commits or not: nothing is told of it, and no hook runs. The driver's
+ * commit hands over what there is to commit.
+ */
+export const runOnce = <A, E>(
+  target: Place,
+  driver: DriverTransaction,
+  body: Effect.Effect<A, E, Transaction>
+): Effect.Effect<A, E | BackendError> =>
+  Effect.uninterruptibleMask((restore) =>
+    Effect.flatMap(Effect.all([Clock.currentTimeMillis, StrictMode]), ([timeMillis, isStrict]) => {
+      const id = operationId(target.backend.processId, nextOperation(target.backend.processId), 1)
+      const options = { target, operationId: id, attempt: 1, timeMillis }
+      const state = new TransactionState(driver, options)
+      const counted = Effect.provideService(body, Transaction, state)
+      const run = Effect.exit(restore(isStrict ? twice(driver, options, state, body, counted) : counted))
+      const finished = Effect.flatMap(run, (exit): Effect.Effect<A, E | BackendError> => {
+        if (state.failure !== undefined) return Effect.fail(state.failure)
+        if (Exit.isFailure(exit)) return exit
+        for (const hook of state.beforeCommit) hook()
+        if (state.failure !== undefined) return Effect.fail(state.failure)
+        return Effect.as(driver.commit(state.request(), () => {}), exit.value)
+      })
+      return Effect.ensuring(finished, Effect.sync(() => state.close()))
+    })
+  )
+
 /** Runs a body after a rehearsal, and holds what they wrote against each other. */
 const twice = <A, E>(
   driver: DriverTransaction,

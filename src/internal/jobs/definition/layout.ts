@@ -35,6 +35,7 @@
  *                      "settings"                        stored timeout, pause
  *                      "timeout-changed"                 the versionstamp of the last change of the stored timeout
  *                      "bell" "schedules"                changes when somebody changes a schedule from outside
+ *                      "record"                          what of the data is redacted, see kept/record.ts
  *                      "cron" <name>                     what a schedule has seen to, see schedules/row.ts
  * ```
  *

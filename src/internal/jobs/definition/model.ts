@@ -10,6 +10,7 @@ import * as Schema from "effect/Schema"
 import { Transaction } from "../../../Transaction.ts"
 import * as Tuple from "../../../Tuple.ts"
 import { type Codec, codecOf, packData, unpackValue } from "../../data/codec.ts"
+import { type Hidden, hiddenOf } from "../../data/hidden.ts"
 import * as Keys from "../../data/keys.ts"
 import { logError } from "../../observing/logging.ts"
 import type { TransactionState } from "../../transactions/state.ts"
@@ -49,6 +50,8 @@ const RATE_WINDOW_LIMIT_MILLIS = 366 * 86_400_000
 export interface Model {
   readonly type: Tuple.Element
   readonly codec: Codec
+  /** What of the data is redacted. */
+  readonly hidden: () => Hidden
   readonly timeoutMillis: number
   readonly retry: Schedule.Schedule<unknown, unknown>
   readonly maxAttempts: number
@@ -238,6 +241,7 @@ export const make = (type: Tuple.Element, input: Options): Model => {
   return {
     type,
     codec: codecOf(problem?.option === "data" ? Schema.Never : options.data),
+    hidden: () => problem?.option === "data" ? true : hiddenOf(options.data),
     timeoutMillis: millisOf(options.timeout ?? TIMEOUT_DEFAULT) ?? 0,
     retry: options.retry ?? defaultRetry,
     maxAttempts: options.maxAttempts ?? Infinity,

@@ -161,27 +161,13 @@ export const list = (model: Model, input?: ListOptions): Effect.Effect<Page<any>
 
 const listIn = Effect.fnUntraced(
   function*(place: Place, input: ListOptions | undefined): Effect.fn.Return<Page<any>, InvalidOption> {
-    const { model } = place
-    const options = yield* optionsOf(model, input)
-    const problem = checkOptions(model, options)
-    if (problem !== undefined) return yield* problem
-    const limit = options.limit ?? PAGE_DEFAULT
-    const { keys, state } = place
-    const rows = yield* pageRows(place, options, limit)
-    const jobs: Array<Listed<any>> = []
-    let bytes = 0
-    let at = 0
-    for (; at < Math.min(limit, rows.length) && bytes < PAGE_BYTES_LIMIT; at++) {
-      const { id, key } = rows[at]!
-      const stored = id === undefined ? undefined : yield* state.get(keys.job(id), true)
-      const row = stored === undefined ? undefined : decode(stored)
-      if (id === undefined || row === undefined || !isListed(place, options.state, id, row, key)) continue
-      const { data } = yield* readData(state, keys, id, row)
-      bytes += data.length
-      jobs.push({
+    const { next, rows } = yield* pageIn(place, input)
+    return {
+      next,
+      jobs: rows.map(({ data, id, row }): Listed<any> => ({
         id,
         state: row.state,
-        data: decodeData(model, id, data),
+        data: decodeData(place.model, id, data),
         attempts: row.attempts,
         priority: row.priority,
         scheduledAt: row.scheduledAt,
@@ -190,13 +176,54 @@ const listIn = Effect.fnUntraced(
         error: row.error,
         isResubmitted: row.resubmit !== undefined,
         waitsFor: isWaiting(row) ? row.parents!.waits : 0
-      })
+      }))
     }
-    const last = rows[at - 1]
-    const next = at < rows.length && last !== undefined
+  }
+)
+
+/** A job as it is stored. */
+export interface StoredJob {
+  readonly id: Tuple.Element
+  readonly row: Row
+  readonly data: Uint8Array
+}
+
+/** A page of jobs as they are stored; `looked` is how many entries it has looked at. */
+export interface StoredPage {
+  readonly rows: ReadonlyArray<StoredJob>
+  readonly looked: number
+  readonly next: string | undefined
+}
+
+export const pageOf = (model: Model, input?: ListOptions): Effect.Effect<StoredPage, InvalidOption, Transaction> =>
+  within(model, (place) => pageIn(place, input))
+
+const pageIn = Effect.fnUntraced(
+  function*(place: Place, input: ListOptions | undefined): Effect.fn.Return<StoredPage, InvalidOption> {
+    const { model } = place
+    const options = yield* optionsOf(model, input)
+    const problem = checkOptions(model, options)
+    if (problem !== undefined) return yield* problem
+    const limit = options.limit ?? PAGE_DEFAULT
+    const { keys, state } = place
+    const entries = yield* pageRows(place, options, limit)
+    const rows: Array<StoredJob> = []
+    let bytes = 0
+    let at = 0
+    for (; at < Math.min(limit, entries.length) && bytes < PAGE_BYTES_LIMIT; at++) {
+      const { id, key } = entries[at]!
+      const stored = id === undefined ? undefined : yield* state.get(keys.job(id), true)
+      const row = stored === undefined ? undefined : decode(stored)
+      if (id === undefined || row === undefined || !isListed(place, options.state, id, row, key)) continue
+      const { data } = yield* readData(state, keys, id, row)
+      bytes += data.length
+      rows.push({ id, row, data })
+    }
+    const last = entries[at - 1]
+    const next = at < entries.length && last !== undefined
       ? Buffer.from(last.key.subarray(keys.prefix.length)).toString("hex")
       : undefined
-    return { jobs, next }
+    return { rows, looked: at, next }
   }
 )
 

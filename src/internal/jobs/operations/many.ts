@@ -31,6 +31,12 @@ export interface ManyOptions<in A> {
   readonly where?: ((job: Listed<A>) => boolean) | undefined
 }
 
+/** For those who show how far it has come. */
+interface Watched {
+  /** Is told after each pass how many there have been so far. */
+  readonly onProgress?: ((count: number) => void) | undefined
+}
+
 type Refused = InvalidOption | BackendError
 
 /** One pass over a page: succeeds with how many jobs it changed, and where the next one begins. */
@@ -57,7 +63,7 @@ const passOver = (
 
 const overAll = Effect.fnUntraced(function*(
   model: Model,
-  input: ManyOptions<any> | undefined,
+  input: (ManyOptions<any> & Watched) | undefined,
   fallback: State | undefined,
   states: ReadonlyArray<State>,
   use: (place: Place, id: Tuple.Element, row: Row) => Effect.Effect<unknown>
@@ -77,17 +83,18 @@ const overAll = Effect.fnUntraced(function*(
   do {
     const { count, next } = yield* transact(tenant, passOver(model, options, after, use))
     total += count
+    options.onProgress?.(total)
     after = next
   } while (after !== undefined)
   return total
 })
 
 /** Removes all that are meant. */
-export const removeAll = (model: Model, options?: ManyOptions<any>): Effect.Effect<number, Refused, Tenant> =>
+export const removeAll = (model: Model, options?: ManyOptions<any> & Watched): Effect.Effect<number, Refused, Tenant> =>
   overAll(model, options, undefined, STATES, removeJob)
 
 /** Runs all again that are meant: dead ones, unless finished ones are asked for. */
-export const retryAll = (model: Model, options?: ManyOptions<any>): Effect.Effect<number, Refused, Tenant> =>
+export const retryAll = (model: Model, options?: ManyOptions<any> & Watched): Effect.Effect<number, Refused, Tenant> =>
   overAll(
     model,
     options,

@@ -1,6 +1,7 @@
 /**
  * A worker as a layer: its options checked, its loops started, its end prepared.
  */
+import * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -9,13 +10,16 @@ import * as Scope from "effect/Scope"
 import * as Tracer from "effect/Tracer"
 import type { Tenant } from "../../../Tenant.ts"
 import { captured, guarded } from "../../observing/lending.ts"
+import { logWarning } from "../../observing/logging.ts"
 import { traced } from "../../observing/tracing.ts"
 import { keepRunning } from "../../observing/unforeseen.ts"
+import { transact } from "../../transactions/loop.ts"
 import { type Hub, usedHub } from "../background/hub.ts"
 import { startMonitor } from "../background/monitor.ts"
 import { InvalidOption, render } from "../definition/errors.ts"
 import { isCount, millisOf, type Model, optionsOf } from "../definition/model.ts"
 import type { Job } from "../kept/job.ts"
+import { keepRecord } from "../kept/record.ts"
 import { Batches, type BatchLimits, type BatchResult } from "./batching.ts"
 import { type HandlerContext, makeContext } from "./context.ts"
 import { type Capacity, type Run, type Signals, Worker } from "./worker.ts"
@@ -101,6 +105,15 @@ const requireFunction = (model: Model, handler: unknown): Effect.Effect<void, In
     ? Effect.void
     : Effect.fail(new InvalidOption({ type: model.type, option: "handler", problem: "must be a function" }))
 
+const keptRecord = (hub: Hub, model: Model): Effect.Effect<void> =>
+  Effect.catchCause(transact(hub.tenant, keepRecord(hub.tenant, model)), (cause) =>
+    Cause.hasInterruptsOnly(cause)
+      ? Effect.void
+      : logWarning(
+        `the record of jobs of type ${render(model.type)} was not written: tools do not show their data`,
+        cause
+      ))
+
 /** A worker from here to the end of the scope; `makeRun` gets what ends when a stop is coming. */
 const open = Effect.fnUntraced(function*<E>(
   hub: Hub,
@@ -111,6 +124,8 @@ const open = Effect.fnUntraced(function*<E>(
 ) {
   const own = checked.model
   const jobType = render(own.type)
+  // a store that does not answer must not hold up the worker
+  yield* Effect.forkScoped(Effect.interruptible(keptRecord(hub, own)))
   const run: Run<E> = (job, trace, signals) => {
     const id = render(job.id)
     const logged = Effect.annotateLogs(runOne(job, signals), { job: id, jobType })

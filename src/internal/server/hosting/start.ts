@@ -11,11 +11,14 @@ import * as Effect from "effect/Effect"
 import * as Scope from "effect/Scope"
 import type { BackendError } from "../../../BackendError.ts"
 import { Tenant } from "../../../Tenant.ts"
+import { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
 import { LocalHostsOf } from "../../tenant/hosts.ts"
+import { transact } from "../../transactions/loop.ts"
 import { InvalidOption, ServerStopped } from "../definition/errors.ts"
 import type { Behaviour, Client, Effects, HostOptions, Running } from "../definition/model.ts"
 import { identityOf } from "../kept/layout.ts"
+import { keepRecord } from "../kept/record.ts"
 import { remove } from "../mending/kill.ts"
 import { relist } from "../mending/relisting.ts"
 import * as Handles from "../running/handle.ts"
@@ -50,6 +53,7 @@ export const host = Effect.fnUntraced(function*(behaviour: Behaviour, effects: E
       "has been built for this tenant's layer already: one host a process is enough"
     )
   }
+  yield* transact(tenant, Effect.flatMap(Transaction, (state) => keepRecord(state, tenant, definition)))
   const context = yield* Effect.context<never>()
   const parent = yield* Scope.Scope
   const made = new Host({ tenant, behaviour, effects, options, context })

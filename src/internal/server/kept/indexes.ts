@@ -6,6 +6,7 @@
  *                      "work" <bell> (<tuid>)    hosted servers that have something to do; the value is its writer's
  *                      "bell" <bell>             counters, rung with each entry: few, so that hosts can watch them all
  *                      "wake" <millis> (<tuid>)  when a hosted server has to be looked at
+ *                      "record"                  what tools know of the definition, see record.ts
  * ```
  *
  * 1. Who gives a hosted server something to do writes its entry in the same transaction, blindly, with a value that

@@ -12,6 +12,7 @@
  */
 import * as Effect from "effect/Effect"
 import type { BackendError } from "../../../BackendError.ts"
+import type { Tenant } from "../../../Tenant.ts"
 import { Transaction } from "../../../Transaction.ts"
 import * as Tuple from "../../../Tuple.ts"
 import * as Keys from "../../data/keys.ts"
@@ -21,9 +22,16 @@ import { yieldTurn } from "../../transactions/turns.ts"
 import { signalKey } from "../../transactions/watching.ts"
 import { gone, type Server } from "../handling/server.ts"
 import { isListed } from "../kept/indexes.ts"
+import type { ServerKeys } from "../kept/layout.ts"
 import * as Answers from "../sending/answerCodec.ts"
 import { Callers } from "../sending/answering.ts"
-import type { Located } from "../sending/client.ts"
+
+/** A server by where it lies. */
+interface Located {
+  readonly definition: { readonly name: string; readonly hosted: boolean }
+  readonly tenant: Tenant["Service"]
+  readonly keys: ServerKeys
+}
 
 /** Waiting calls that are read at once. */
 const PAGE_LIMIT = 1_000

@@ -9,11 +9,16 @@ import { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { signalKey } from "../../transactions/watching.ts"
-import type { Definition } from "../definition/model.ts"
 import * as Heads from "../kept/head.ts"
 import { ServerKeys } from "../kept/layout.ts"
 import { writeHead } from "../kept/state.ts"
 import { BROKEN, requeue } from "./requeue.ts"
+
+/** What waking a server needs to know of its definition. */
+interface Owner {
+  readonly name: string
+  readonly hosted: boolean
+}
 
 const readHead = (state: TransactionState, keys: ServerKeys): Effect.Effect<Heads.Head | undefined> =>
   Effect.map(
@@ -23,7 +28,7 @@ const readHead = (state: TransactionState, keys: ServerKeys): Effect.Effect<Head
 
 /** The lock of a server, if it is held. */
 export const lock = (
-  definition: Definition,
+  definition: Owner,
   tuid: Tuple.Tuple
 ): Effect.Effect<Option.Option<Heads.Lock>, never, Transaction> =>
   Effect.flatMap(Transaction, (state) =>
@@ -33,7 +38,7 @@ export const lock = (
     ))
 
 /** Breaks the lock of a server. Succeeds with whether it was held. */
-export const unlock = (definition: Definition, tuid: Tuple.Tuple): Effect.Effect<boolean, never, Transaction> =>
+export const unlock = (definition: Owner, tuid: Tuple.Tuple): Effect.Effect<boolean, never, Transaction> =>
   Effect.flatMap(Transaction, (state) => {
     const keys = new ServerKeys(state.prefix, tuid, definition)
     return Effect.flatMap(readHead(state, keys), (head) => {

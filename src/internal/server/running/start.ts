@@ -22,6 +22,7 @@ import { holdLogs, PureRunner } from "../handling/purity.ts"
 import { make, type Server } from "../handling/server.ts"
 import { first, type Head } from "../kept/head.ts"
 import { type ServerKeys, textOfTuid } from "../kept/layout.ts"
+import { keepRecord } from "../kept/record.ts"
 import { headOf, named, readState, writeHead, writeName } from "../kept/state.ts"
 import { relist } from "../mending/relisting.ts"
 import * as Clients from "../sending/client.ts"
@@ -42,6 +43,7 @@ const initialise = Effect.fnUntraced(function*(
 ) {
   const { definition } = behaviour
   const state = yield* Transaction
+  yield* keepRecord(state, tenant, definition)
   const logs = yield* holdLogs
   const runner = yield* PureRunner.make({ definition, keys: options }, state, logs)
   const init = runner.run("init", Effect.suspend(() => behaviour.init({ tuid: options.tuid })))

@@ -1,0 +1,4 @@
+import { suite } from "../suites/jobs/all.ts"
+import { layer } from "./support.ts"
+
+suite("jobs on PostgresBackend", layer, false)
