@@ -85,6 +85,11 @@ const ROOMS = [
     "looking at what a tenant holds, and mending it, without the definitions of its servers and jobs"
   ],
   ["Inspect.ts", "looking and mending for users"],
+  [
+    "internal/dashboard",
+    "the dashboard's server: who may ask, what is answered, what is measured; its page is in dashboard/"
+  ],
+  ["Dashboard.ts", "the dashboard for users, as a layer"],
   ["testing", "what users test their programs with"],
   ["internal/cli", "the command line"],
   ["index.ts", "all modules by their names"]

@@ -28,6 +28,21 @@ export * as Backend from "./Backend.ts"
 export * as BackendError from "./BackendError.ts"
 
 /**
+ * A dashboard: a page that shows what a tenant's servers and jobs do, how fast, what is stuck, and mends it. `layer`
+ * mounts it in a program's own HTTP server; `npx effect-dgen dashboard` serves the same on loopback.
+ *
+ * Nothing is answered, the page itself included, but to whom `authorize` says yes. Requests that a page of another origin
+ * made are refused, and so are changes without a header that no form can send. Whatever is stored is shown as text.
+ * Looking conflicts with nobody, reads a bounded part, and stops when nobody looks.
+ *
+ * What you owe: an `authorize` that knows who asks, by a cookie that is `HttpOnly` and `SameSite`, or by a header; TLS
+ * where the way from the browser is not your own; `hosts`, where `authorize` goes by where a request comes from.
+ *
+ * @since 0.2.0
+ */
+export * as Dashboard from "./Dashboard.ts"
+
+/**
  * Servers for browsers and other services: makes of a definition a group of procedures (`effect/rpc`) or of HTTP endpoints
  * (`effect/http-api`), with the payloads, answers and errors of its messages. `DgenProxyServer` serves them. Like `Protocol`,
  * this module uses nothing of Node: a browser makes its client of the same group.

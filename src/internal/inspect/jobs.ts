@@ -60,6 +60,8 @@ const elementOf = (element: Tuple.Element): ElementRow => ({ text: textOf(elemen
 export interface JobTypeRow {
   readonly type: ElementRow
   readonly counts: Listing.Counts
+  /** Runs that have begun since the type was used first: of two looks, the difference is how fast. */
+  readonly runs: number
   readonly isPaused: boolean
   /** When the pending job was due that was due first, of those with the highest priority. */
   readonly oldestDueAt: number | undefined
@@ -186,9 +188,10 @@ const typeRow = Effect.fnUntraced(function*(
   state: TransactionState,
   type: Tuple.Element
 ): Effect.fn.Return<JobTypeRow, InvalidOption, Transaction> {
-  const [counts, isPaused, schedules, hidden, oldestDueAt] = yield* withModel(type, (model) =>
+  const [counts, runs, isPaused, schedules, hidden, oldestDueAt] = yield* withModel(type, (model) =>
     Effect.all([
       Listing.counts(model),
+      Listing.runs(model),
       Settings.isPaused(model),
       Control.list(model),
       readRecord(state, type),
@@ -197,6 +200,7 @@ const typeRow = Effect.fnUntraced(function*(
   return {
     type: elementOf(type),
     counts,
+    runs,
     isPaused,
     oldestDueAt,
     schedules: schedules.length,
