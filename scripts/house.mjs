@@ -84,6 +84,10 @@ const ROOMS = [
     "internal/inspect",
     "looking at what a tenant holds, and mending it, without the definitions of its servers and jobs"
   ],
+  [
+    "internal/inspect/check",
+    "what does not belong in a tenant: parts without a whole, counters that lie, missing entries"
+  ],
   ["Inspect.ts", "looking and mending for users"],
   [
     "internal/dashboard",

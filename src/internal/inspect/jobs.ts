@@ -16,7 +16,7 @@ import {
   JobNotFound,
   type ScheduleNotFound
 } from "../jobs/definition/errors.ts"
-import { type State, STATES } from "../jobs/definition/layout.ts"
+import { STAMP_BYTES, type State, STATES } from "../jobs/definition/layout.ts"
 import { bareModel, checkId, keysOf, type Model, TYPE_LIMIT_BYTES, within } from "../jobs/definition/model.ts"
 import { isWaiting } from "../jobs/kept/places.ts"
 import { readRecord } from "../jobs/kept/record.ts"
@@ -165,6 +165,21 @@ const withModel = <A, E, R>(
 
 const typesPrefix = (tenant: Uint8Array): Uint8Array => Tuple.pack(["j"], libraryPrefix(tenant))
 
+/** The type that a key begins with, and the rest of its elements, where it has no more than those. */
+export const typeOfKey = (
+  key: Uint8Array,
+  prefix: Uint8Array
+): { readonly type: Tuple.Element; readonly rest: Tuple.Tuple | undefined } | undefined => {
+  const [type, ...rest] = Result.getOrElse(Tuple.unpackResult(key, prefix.length), (): Tuple.Tuple => [])
+  if (type !== undefined) return { type, rest }
+  // signs of life end with bytes that are no element
+  const end = key.length - STAMP_BYTES
+  const [cut] = end > prefix.length
+    ? Result.getOrElse(Tuple.unpackResult(key.subarray(0, end), prefix.length), (): Tuple.Tuple => [])
+    : []
+  return cut === undefined ? undefined : { type: cut, rest: undefined }
+}
+
 /** The types that have anything, from a key on. */
 export const typesFrom = Effect.fnUntraced(function*(state: TransactionState, from: Uint8Array, limit: number) {
   const prefix = typesPrefix(state.prefix)
@@ -174,11 +189,11 @@ export const typesFrom = Effect.fnUntraced(function*(state: TransactionState, fr
   for (let looked = 0; looked < limit; looked++) {
     const [row] = yield* state.getRange(at, end, { limit: 1, snapshot: true })
     if (row === undefined) return { types, next: undefined }
-    const [type] = Result.getOrElse(Tuple.unpackResult(row.key, prefix.length), (): Tuple.Tuple => [])
-    if (type === undefined) at = Keys.next(row.key)
+    const found = typeOfKey(row.key, prefix)
+    if (found === undefined) at = Keys.next(row.key)
     else {
-      types.push(type)
-      at = Tuple.strinc(Tuple.pack([type], prefix))
+      types.push(found.type)
+      at = Tuple.strinc(Tuple.pack([found.type], prefix))
     }
   }
   return { types, next: at }
