@@ -56,6 +56,9 @@ const ROOMS = [
   ["internal/jobs/schedules", "jobs that are added at the ticks of a cron expression"],
   ["Jobs.ts", "jobs for users"],
   ["internal/server/definition", "what a server is: its definition, outcomes, errors, and the types that users see"],
+  ["Protocol.ts", "what can be said to a server, for browsers too"],
+  ["internal/proxy/definition", "what is shown of a server to the outside: options, errors with their statuses"],
+  ["DgenProxy.ts", "servers as procedures and as endpoints, for browsers too"],
   [
     "internal/server/kept",
     "what is kept of a server: where it lies, its head, its state, the indexes that it stands in"
@@ -76,6 +79,8 @@ const ROOMS = [
   ["internal/server/hosting", "hosted servers: which process works on which, and what has something to do"],
   ["internal/server", "the service of a definition: options checked, parts put together"],
   ["DgenServer.ts", "servers for users"],
+  ["internal/proxy/serving", "requests from outside, passed on to servers"],
+  ["DgenProxyServer.ts", "handlers for the procedures and endpoints of servers, as layers"],
   [
     "internal/inspect",
     "looking at what a tenant holds, and mending it, without the definitions of its servers and jobs"

@@ -21,12 +21,12 @@ import type * as Schema from "effect/Schema"
 import type { ServiceClass } from "./internal/server/definition/api.ts"
 import type * as Durables from "./internal/server/definition/durable.ts"
 import { From as FromSchema } from "./internal/server/definition/from.ts"
-import * as Definition from "./internal/server/definition/making.ts"
 import type * as Model from "./internal/server/definition/model.ts"
 import type { ActionRequest, At, Lock, NoReply, Reply, Stop, Update } from "./internal/server/definition/outcome.ts"
 import type * as D from "./internal/server/definition/protocol.ts"
 import type { StateVersions } from "./internal/server/definition/versions.ts"
 import * as Versions from "./internal/server/definition/versions.ts"
+import * as Declaring from "./internal/server/durable/declaring.ts"
 import * as Services from "./internal/server/service.ts"
 import type { Transaction } from "./Transaction.ts"
 import type * as Tuple from "./Tuple.ts"
@@ -109,6 +109,7 @@ export type {
 } from "./internal/server/definition/protocol.ts"
 
 export type { StateVersions } from "./internal/server/definition/versions.ts"
+export { call, cast, info } from "./Protocol.ts"
 
 /**
  * Who waits for an answer: a handler of a call gets it, and may keep it in the state, to answer later with `replyTo`.
@@ -301,86 +302,6 @@ export {
 } from "./internal/server/checks.ts"
 
 /**
- * Defines a call: a message that is answered, with a value of `success` (default: nothing) or an `error` (default:
- * none). With `locks: true` its handler may return `lock`.
- *
- * **Example** (A call with all it can have, and one with nothing)
- *
- * ```ts import.meta.vitest
- * import { Effect, Layer, Schema } from "effect"
- * import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
- *
- * class Overdrawn extends Schema.TaggedError<Overdrawn>()("Overdrawn", { balance: Schema.Int }) {}
- *
- * class Account extends DgenServer.Service<Account>()("Account", {
- *   state: Schema.Int,
- *   messages: {
- *     Draw: DgenServer.call({ payload: { amount: Schema.Int }, success: Schema.Int, error: Overdrawn }),
- *     Empty: DgenServer.call()
- *   }
- * }) {}
- *
- * const AccountLive = Account.layer(Account.behaviour({
- *   init: Effect.succeed(100),
- *   handlers: {
- *     Draw: Effect.fnUntraced(function*({ amount }, balance) {
- *       if (amount > balance) return yield* new Overdrawn({ balance })
- *       return DgenServer.reply(balance - amount, balance - amount)
- *     }),
- *     Empty: () => DgenServer.reply(undefined, 0)
- *   }
- * }))
- *
- * const program = Effect.gen(function*() {
- *   const account = yield* Account
- *   const left = yield* account.call("Draw", { amount: 30 })
- *   yield* account.call("Empty")
- *   const error = yield* Effect.flip(account.call("Draw", { amount: 1 }))
- *   return [left, error._tag]
- * })
- *
- * const TestStore = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
- * await Effect.runPromise(program.pipe(Effect.provide(AccountLive.pipe(Layer.provide(TestStore)))))
- * // => [70, "Overdrawn"]
- * ```
- *
- * @since 0.1.0
- * @category definitions
- */
-export const call = <
-  const P extends D.PayloadInput = undefined,
-  S extends D.PureSchema = Schema.Void,
-  E extends D.PureSchema = Schema.Never,
-  const L extends boolean = false
->(options: {
-  readonly payload?: P
-  readonly success?: S
-  readonly error?: E
-  readonly locks?: L
-} = {}): D.Call<D.PayloadSchema<P>, S, E, L> => Definition.message("call", options) as any
-
-/**
- * Defines a cast: a message that is queued and not answered. With `locks: true` its handler may return `lock`.
- *
- * @since 0.1.0
- * @category definitions
- */
-export const cast = <const P extends D.PayloadInput = undefined, const L extends boolean = false>(
-  options: { readonly payload?: P; readonly locks?: L } = {}
-): D.Cast<D.PayloadSchema<P>, L> => Definition.message("cast", options) as any
-
-/**
- * Defines an info message: handled at once, past the queue, and not answered. One that crashes is lost. With
- * `locks: true` its handler may return `lock`.
- *
- * @since 0.1.0
- * @category definitions
- */
-export const info = <const P extends D.PayloadInput = undefined, const L extends boolean = false>(
-  options: { readonly payload?: P; readonly locks?: L } = {}
-): D.Info<D.PayloadSchema<P>, L> => Definition.message("info", options) as any
-
-/**
  * Defines a durable action: it is kept in the store from the commit that asks for it until its handler has succeeded. The
  * durable actions of one server run one after the other, in the order in which they were asked for, each at least once,
  * whichever process dies: in any process that runs servers of the definition. They have no order among the others.
@@ -443,7 +364,7 @@ export const info = <const P extends D.PayloadInput = undefined, const L extends
  */
 export const durable = <const P extends D.PayloadInput = undefined>(
   options: Durables.DurableOptions & { readonly payload?: P } = {}
-): Durables.Durable<D.PayloadSchema<P>> => Definition.durable(options) as any
+): Durables.Durable<D.PayloadSchema<P>> => Declaring.durable(options) as any
 
 /**
  * The outcome that answers a call, keeps a state, and asks for actions after the commit.
@@ -737,23 +658,34 @@ export const versions = <S extends D.PureSchema>(schema: S): StateVersions<S> =>
  * @since 0.1.0
  * @category definitions
  */
-export const Service = <Self>() =>
-<
-  const Name extends string,
-  S extends D.PureSchema | StateVersions<any>,
-  const M extends D.Messages,
-  const A extends D.Actions = {},
-  const H extends boolean = false
->(
-  name: Name,
-  options: {
-    readonly state: S
-    readonly messages: M
-    readonly actions?: A
-    readonly hosted?: H
-    readonly maxTimers?: number
-    readonly maxQueueLength?: number
-    readonly maxKeys?: number
-    readonly keyRetention?: Duration.Input
-  }
-): ServiceClass<Self, Name, D.StateType<S>, M, A, H> => Services.make(Definition.model(name, options)) as any
+export const Service = <Self>(): {
+  <
+    const Name extends string,
+    S extends D.PureSchema | StateVersions<any>,
+    const M extends D.Messages,
+    const A extends D.Actions = {},
+    const H extends boolean = false
+  >(protocol: D.Protocol<Name, M>, options: Own<S, A, H>): ServiceClass<Self, Name, D.StateType<S>, M, A, H>
+  <
+    const Name extends string,
+    S extends D.PureSchema | StateVersions<any>,
+    const M extends D.Messages,
+    const A extends D.Actions = {},
+    const H extends boolean = false
+  >(
+    name: Name,
+    options: Own<S, A, H> & { readonly messages: M }
+  ): ServiceClass<Self, Name, D.StateType<S>, M, A, H>
+} =>
+(given: string | D.Protocol<string, D.Messages>, options: unknown): any => Services.define(given, options)
+
+/** What a server does not show: all of its definition but its name and its messages. */
+interface Own<S, A, H> {
+  readonly state: S
+  readonly actions?: A
+  readonly hosted?: H
+  readonly maxTimers?: number
+  readonly maxQueueLength?: number
+  readonly maxKeys?: number
+  readonly keyRetention?: Duration.Input
+}

@@ -312,7 +312,7 @@ export interface LockInfo {
  * @category models
  */
 export interface ServiceClass<Self, Name extends string, State, M, A, IsHosted extends boolean = false>
-  extends Context.ServiceClass<Self, Name, Running<M, State>>, D.Typed<State, M, A>
+  extends Context.ServiceClass<Self, Name, Running<M, State>>, D.Typed<State, M, A>, D.Protocol<Name, M>
 {
   /** The pure part: `init`, which makes the first state, and a handler for each message. */
   readonly behaviour: <E = never>(options: {

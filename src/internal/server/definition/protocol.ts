@@ -99,6 +99,19 @@ export interface AnyMessage {
 }
 
 export type Messages = { readonly [tag: string]: AnyMessage }
+
+export const ProtocolTypeId = "~effect-dgen/Protocol"
+
+/**
+ * What can be said to a server: its name and its messages.
+ *
+ * @since 0.2.0
+ * @category models
+ */
+export interface Protocol<out Name extends string, out M> {
+  readonly [ProtocolTypeId]: { readonly name: Name; readonly messages: M }
+}
+
 export type Actions = { readonly [tag: string]: PureSchema | PureFields | AnyDurable }
 
 /** The value of an action's payload; `void` when there is none. */

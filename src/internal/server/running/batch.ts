@@ -37,6 +37,7 @@ import {
   isEnded,
   loadState,
   newborn,
+  otherOwner,
   save,
   type Server,
   stop,
@@ -136,12 +137,8 @@ export const batchBody = Effect.fnUntraced(function*(
   const head = bytes === undefined
     ? undefined
     : yield* Effect.mapError(headOf(bytes), (error) => new Unreadable(error))
-  if (server.isHosted && head !== undefined && server.cache?.version !== head.version) {
-    const name = yield* state.get(server.keys.name)
-    if (name !== undefined && Buffer.from(name).toString() !== server.definition.name) {
-      return yield* handOver(server, state, head, Buffer.from(name).toString())
-    }
-  }
+  const owner = head && (yield* otherOwner(server, state, head))
+  if (head !== undefined && owner !== undefined) return yield* handOver(server, state, head, owner)
   const isWaiting = head?.lock !== undefined || peeked.length === 0
   if (isWaiting || isTimeForTimers(pace, state.timeMillis)) {
     const { done, dueMillis, keysDueMillis } = yield* fire(server, state, head?.isKeyed === true)

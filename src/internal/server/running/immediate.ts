@@ -29,7 +29,14 @@ import * as Queue from "../../queue/queue.ts"
 import { transact } from "../../transactions/loop.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { ImpureTransaction } from "../../transactions/strictMode.ts"
-import { HandlerCrashed, Locked, LockFenced, ServerKilled, ServerStopped } from "../definition/errors.ts"
+import {
+  DefinitionMismatch,
+  HandlerCrashed,
+  Locked,
+  LockFenced,
+  ServerKilled,
+  ServerStopped
+} from "../definition/errors.ts"
 import { keep, passing, prepare } from "../durable/asking.ts"
 import { runActions } from "../handling/actions.ts"
 import { answerOf, Crash, handle, type Handled, type Incoming } from "../handling/handlers.ts"
@@ -39,15 +46,17 @@ import {
   endError,
   gone,
   isEnded,
-  load,
+  loadState,
   newborn,
+  otherOwner,
   save,
   type Server,
   stop,
   stopUnreadable,
   Unreadable
 } from "../handling/server.ts"
-import { identityOf } from "../kept/layout.ts"
+import { identityOf, textOfTuid } from "../kept/layout.ts"
+import { headOf } from "../kept/state.ts"
 import { conclude, keyedChange, meet, type Met, rowsOf } from "../keys/meeting.ts"
 import { end } from "../mending/ending.ts"
 import { afterDeath, buryDirect, isOfMessage } from "../mending/failures.ts"
@@ -104,10 +113,14 @@ const body = Effect.fnUntraced(function*(
   const { tag } = direct.message
   const wrong = (error: StateError | Unreadable) =>
     error instanceof Unreadable ? error : new Crash([tag], Cause.die(error), logs, undefined)
+  const unreadable = (error: StateError) => new Unreadable(error)
+  const head = bytes === undefined ? undefined : yield* Effect.mapError(headOf(bytes), unreadable)
+  const owner = head && (yield* otherOwner(server, state, head))
+  if (owner !== undefined) return yield* misdirected(server, direct, owner, logs)
   const runner = yield* PureRunner.make(server, state, logs)
-  const loaded = bytes === undefined
+  const loaded = head === undefined
     ? yield* newborn(server, runner)
-    : yield* Effect.mapError(load(server, bytes), (error) => new Unreadable(error))
+    : yield* Effect.mapError(loadState(server, head), unreadable)
   const isLocked = loaded.head.lock !== undefined
   if (inline && isLocked) return undefined
   if (key !== undefined) {
@@ -148,6 +161,19 @@ const body = Effect.fnUntraced(function*(
     caller: input.caller
   }
 })
+
+/** What becomes of a message whose tuid belongs to another definition: a call is answered, of another one its sender hears. */
+const misdirected = (
+  { definition, tuid }: Server,
+  { message }: Direct,
+  owner: string,
+  logs: HeldLogs
+): Effect.Effect<Progress, Crash> => {
+  const text = textOfTuid(tuid)
+  if (message.kind === "call") return Effect.succeed({ _tag: "Handled", answer: Answers.mismatched(owner, text) })
+  const error = new DefinitionMismatch({ server: definition.name, stored: owner, tuid: text })
+  return Effect.fail(new Crash([message.tag], Cause.fail(error), logs, undefined))
+}
 
 /** What becomes of a call that is not handled, for its key. */
 const progressOf = ({ definition }: Server, met: Exclude<Met, { readonly _tag: "Fresh" }>): Progress => {
@@ -362,7 +388,10 @@ export const runPriority = (
       (error): Effect.Effect<never, Failure> =>
         error._tag === "Crash" ? crashedPriority(server, direct, error) : failed(server, error)
     ),
-    (ran) => ran === undefined || !("handled" in ran) ? Effect.void : after(server, ran, progress)
+    (ran) => {
+      if (ran === undefined) return Effect.void
+      return "handled" in ran ? after(server, ran, progress) : Effect.sync(() => progress(ran))
+    }
   )
 }
 
