@@ -37,6 +37,7 @@ export default defineConfig({
   },
   test: {
     include: ["test/**/*.test.ts"],
+    globalSetup: ["test/support/page.ts"],
     maxWorkers: 2,
     testTimeout: 120_000,
     hookTimeout: 120_000,

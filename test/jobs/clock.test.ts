@@ -2,28 +2,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Deferred, Duration, Effect, Fiber, Latch, Layer, Logger, Option, Schema, type Scope } from "effect"
 import { Backend, Jobs, MemoryBackend, Tenant } from "effect-dgen"
-import { elsewhere, opened, pass, settle } from "../suites/jobs/support.ts"
+import { elsewhere, opened, pass, setClock, settle } from "../suites/jobs/support.ts"
 import { committing } from "../support/driver.ts"
 
 const { transact } = Tenant
 const Data = Schema.Struct({ n: Schema.Number })
 const Work = Jobs.make("work", { data: Data })
 const HOUR = 3_600_000
-
-/** The test's clock, whose date is set without that time passes: as by a person, or by the sleep of a machine. */
-const setClock = (clock: Clock.Clock) => {
-  const set = { aheadMillis: 0 }
-  const millis = () => clock.currentTimeMillisUnsafe() + set.aheadMillis
-  const nanos = () => clock.currentTimeNanosUnsafe() + BigInt(set.aheadMillis) * 1_000_000n
-  const shown: Clock.Clock = {
-    ...clock,
-    currentTimeMillisUnsafe: millis,
-    currentTimeMillis: Effect.sync(millis),
-    currentTimeNanosUnsafe: nanos,
-    currentTimeNanos: Effect.sync(nanos)
-  }
-  return { set, shown }
-}
 
 type Services = Tenant.Tenant | Backend.Backend | Scope.Scope
 
@@ -140,6 +125,47 @@ describe("due times", () => {
         // and the monitor rests for a while between two looks
         yield* pass("1 minute")
         assert.strictEqual((yield* Effect.flip(transact(Kept.getState("one"))))._tag, "JobNotFound")
+      })
+  )
+})
+
+describe("rates under a clock that was two years ahead", () => {
+  const YEARS = 2 * 365 * 24 * HOUR
+  const rate = { limit: 1, window: "10 seconds" } as const
+  timed(
+    "of a type hold nothing up once it is set right",
+    (clock) =>
+      Effect.gen(function*() {
+        const Rated = Jobs.make("rated", { data: Data, rateLimit: rate })
+        const runs: Array<unknown> = []
+        yield* opened(Rated.workerLayer(({ id }) => Effect.sync(() => void runs.push(id))))
+        clock.aheadMillis += YEARS
+        yield* transact(Effect.forEach([1, 2, 3], (n) => Rated.add(n, { n })))
+        yield* pass("1 second")
+        clock.aheadMillis -= YEARS
+        yield* pass("2 minutes")
+        assert.deepStrictEqual(runs, [1, 2, 3])
+      })
+  )
+
+  timed(
+    "of a key hold nothing up that is added when it is set right",
+    (clock) =>
+      Effect.gen(function*() {
+        const Rated = Jobs.make("rated", { data: Data, rateLimitPerKey: rate })
+        const runs: Array<unknown> = []
+        yield* opened(Rated.workerLayer(({ id }) => Effect.sync(() => void runs.push(id))))
+        clock.aheadMillis += YEARS
+        yield* transact(Effect.forEach([1, 2], (n) => Rated.add(n, { n }, { key: "k" })))
+        yield* pass("1 second")
+        clock.aheadMillis -= YEARS
+        yield* transact(Effect.forEach([3, 4], (n) => Rated.add(n, { n }, { key: "k" })))
+        yield* pass("2 minutes")
+        assert.deepStrictEqual(runs, [1, 3, 4])
+        // what was put off by that clock is brought back by hand
+        yield* transact(Rated.resubmit(2, { scheduledAt: 0 }))
+        yield* pass("1 second")
+        assert.deepStrictEqual(runs, [1, 3, 4, 2])
       })
   )
 })

@@ -77,7 +77,8 @@ const parse = ({ cron, onDstOverlap, timeZone }: Options): Result.Result<Parsed,
   }
   const problem = zoneProblem(timeZone)
   if (problem !== undefined) return Result.fail(problem)
-  const text = String(cron).trim()
+  if (typeof cron !== "string") return Result.fail({ option: "cron", problem: "must be a string, or a Cron" })
+  const text = cron.trim()
   const fields = NAMES[text.toLowerCase()] ?? text
   return Result.match(Cron.parse(fields, timeZone ?? "UTC", { onDstOverlap }), {
     onFailure: (error) =>

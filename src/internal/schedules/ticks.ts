@@ -11,6 +11,7 @@
  *    the first of the two, unless `onOverlap` says otherwise; those that the wall skips are one tick, at the moment when
  *    the clock is put forward, unless `onGap` says otherwise.
  */
+import * as Effect from "effect/Effect"
 import { type Fields, firstFrom } from "./calendar.ts"
 import { DAY_MILLIS, firstChange, type Zone } from "./zone.ts"
 
@@ -127,20 +128,35 @@ export const ticksBetween = (
   return ticks
 }
 
+/** So many steps are taken at once: others get their turn between them. */
+const STEPS_AT_ONCE = 200
+
 /**
  * From where on there are at most so many ticks up to a time: `afterMillis`, or the last tick before the latest ones.
  */
-export const startOfLatest = (ticks: Ticks, afterMillis: number, upToMillis: number, limit: number): number => {
-  if (ticksBetween(ticks, afterMillis, upToMillis, limit + 1).length <= limit) return afterMillis
+export const startOfLatest = Effect.fnUntraced(function*(
+  ticks: Ticks,
+  afterMillis: number,
+  upToMillis: number,
+  limit: number
+) {
+  let reached = afterMillis
+  for (let i = 0; i <= limit; i++) {
+    if (i % STEPS_AT_ONCE === STEPS_AT_ONCE - 1) yield* Effect.yieldNow
+    const next = ticks.next(reached)
+    if (next === undefined || next > upToMillis) return afterMillis
+    reached = next
+  }
   let tick = latestTick(ticks, upToMillis)!
   let gap = 1_000
   for (let i = 0; i < limit; i++) {
+    if (i % STEPS_AT_ONCE === STEPS_AT_ONCE - 1) yield* Effect.yieldNow
     const before = latestTick(ticks, tick - 1, gap)!
     gap = tick - before
     tick = before
   }
   return tick
-}
+})
 
 /** Clocks that differ by so much are usual: nobody's is called wrong for it. */
 export const CLOCK_DIFFERENCE_MILLIS = 60_000

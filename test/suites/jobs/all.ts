@@ -8,9 +8,11 @@ import { jobsDependencies } from "./dependencies.ts"
 import { jobsFailures } from "./failures.ts"
 import { jobsHostile } from "./hostile.ts"
 import { jobsLife } from "./life.ts"
+import { jobsMany } from "./many.ts"
 import { jobsRates } from "./rates.ts"
 import { jobsRefusals } from "./refusals.ts"
 import { jobsReports } from "./reports.ts"
+import { jobsScheduleRows } from "./scheduleRows.ts"
 import { jobsSharing } from "./sharing.ts"
 import { jobsSubscriptions } from "./subscriptions.ts"
 import { type BackendLayer, harness } from "./support.ts"
@@ -32,10 +34,12 @@ export const suite = (name: string, backend: BackendLayer, isNear = true) => {
     describe("aging", () => jobsAging(tests))
     describe("batches and stops", () => jobsBatches(tests))
     describe("dependencies", () => jobsDependencies(tests))
+    describe("many at once", () => jobsMany(tests))
     describe("rates", () => jobsRates(tests, isNear))
     describe("reports", () => jobsReports(tests))
     describe("sharing", () => jobsSharing(tests))
     describe("schedules", () => jobsCron(tests))
+    describe("rows of schedules", () => jobsScheduleRows(tests))
     describe("bytes that nobody here wrote", () => jobsHostile(tests))
   })
 }

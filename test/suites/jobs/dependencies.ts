@@ -262,6 +262,27 @@ const deaths = ({ live }: Harness) => {
 
 const refusals = ({ live }: Harness) => {
   live(
+    "a death goes through a long line of jobs that wait for each other, each with a reason of bounded length",
+    Effect.gen(function*() {
+      const { Parts } = definitions("line")
+      const LENGTH = 2_500
+      for (const from of some(LENGTH / 100)) {
+        yield* transact(Effect.forEach(some(100), (i) => {
+          const id = 100 * from + i
+          return Parts.add(id, data(id), id === 0 ? {} : { after: partsOf(Parts, [id - 1]) })
+        }))
+      }
+      yield* killNext(Parts, "x".repeat(1_000))
+      yield* Effect.repeat(transact(Parts.counts), { until: ({ dead }) => dead === LENGTH })
+      const { jobs } = yield* transact(Parts.list({ state: "dead", limit: 1_000 }))
+      for (const { error } of jobs) assert.isAtMost(error.length, 4_000)
+      assert.strictEqual(yield* Parts.removeAll(), LENGTH)
+      yield* assertNothingLeft
+    }),
+    60_000
+  )
+
+  live(
     "a job cannot wait for what is not there, so not for itself nor in a circle, and nothing is written",
     Effect.gen(function*() {
       const { Parts, Sums } = definitions("circles")

@@ -1,6 +1,6 @@
 /** Rows, and entries of the indexes, that nobody here wrote: each costs its own job, and no other. */
 import { assert } from "@effect/vitest"
-import { Cause, Deferred, Effect, Exit, Fiber, Option } from "effect"
+import { Cause, Deferred, Duration, Effect, Exit, Fiber, Option } from "effect"
 import { Jobs, Tenant, Tuple } from "effect-dgen"
 import { packValue } from "../../../src/internal/data/codec.ts"
 import { JobKeys } from "../../../src/internal/jobs/definition/layout.ts"
@@ -62,7 +62,80 @@ const spoilAll = Effect.fnUntraced(function*(at: (keys: JobKeys, id: string) => 
   }
 })
 
+/** The rows of a tenant that say who waits for whom, by what they are. */
+const families = ["parent", "family", "children", "ends"] as const
+
+const familyRows = (of: (typeof families)[number]) =>
+  Effect.map(allKeys, (all) => all.filter(({ key }) => Buffer.from(key).toString("latin1").includes(`\x02${of}\x00`)))
+
+const garbage = [EMPTY, Uint8Array.of(0xc1), packValue("x"), packValue([1, 2]), packValue([EMPTY, 5, "waiting", 1])]
+
 export const jobsHostile = ({ live }: Harness) => {
+  for (const of of families) {
+    live(
+      `what cannot be read of those who wait for others keeps nobody from ending or going: ${of}`,
+      Effect.forEach(garbage, (value, round) =>
+        Effect.gen(function*() {
+          const Parts = Jobs.make(["parts", round], { data: Data, maxAttempts: 1 })
+          const Sums = Jobs.make(["sums", round], { data: Data, maxAttempts: 1 })
+          const after = [{ job: Parts, id: 1 }, { job: Parts, id: 2 }]
+          yield* transact(Effect.gen(function*() {
+            for (const id of [1, 2]) yield* Parts.add(id, data(id))
+            yield* Sums.add("dies", data(1), { after })
+            yield* Sums.add("runs", data(1), { after, onParentDeath: "run" })
+            yield* Sums.add("last", data(1), { after: { job: Sums, id: "dies" } })
+          }))
+          // an end that is still to be told
+          const { prefix } = yield* Tenant.Tenant
+          if (of === "ends") yield* put(() => new JobKeys(prefix, ["parts", round]).end([1, 1]), value)
+          for (const { key } of yield* familyRows(of)) yield* overwrite([{ op: "set", key, value }])
+          const one = (yield* acceptNow(Parts))!
+          assert.isTrue(Exit.isSuccess(yield* Effect.exit(transact(Parts.finish(one)))))
+          assert.isTrue(Exit.isSuccess(yield* Effect.exit(transact(Sums.parents("runs")))))
+          assert.isTrue(Exit.isSuccess(yield* Effect.exit(transact(Sums.results("runs", Parts)))))
+          yield* transact(Parts.remove(2))
+          // whatever is damaged, both ends were told
+          const counts = yield* transact(Sums.counts)
+          assert.deepStrictEqual(counts, { pending: 1, running: 0, finished: 0, dead: 2 })
+          assert.strictEqual((yield* acceptNow(Sums))!.id, "runs")
+          yield* Sums.retryAll()
+          assert.strictEqual(yield* Sums.removeAll(), 3)
+          assert.strictEqual(yield* Parts.removeAll(), 1)
+        }), { discard: true })
+    )
+  }
+
+  live(
+    "an entry that names nobody who waits is cleared",
+    Effect.gen(function*() {
+      const Parts = Jobs.make("parts", { data: Data })
+      const Sums = Jobs.make("sums", { data: Data })
+      yield* transact(Effect.gen(function*() {
+        yield* Parts.add(1, data(1))
+        yield* Sums.add("s", data(1), { after: { job: Parts, id: 1 } })
+      }))
+      const [entry] = yield* familyRows("children")
+      for (const end of [[0xff], [0x02, 0xff, 0x00], [0x15]]) {
+        const key = new Uint8Array(Buffer.concat([entry!.key.subarray(0, -3), Uint8Array.from(end)]))
+        yield* overwrite([{ op: "set", key, value: entry!.value }])
+      }
+      yield* transact(Parts.finish((yield* acceptNow(Parts))!))
+      assert.strictEqual((yield* familyRows("children")).length, 0)
+      assert.strictEqual((yield* acceptNow(Sums))!.id, "s")
+    })
+  )
+
+  live(
+    "a timeout that cannot be read is that of the definition",
+    Effect.gen(function*() {
+      for (const value of [packValue(["soon", false]), packValue([-1, false]), packValue([[], 1]), packValue(7)]) {
+        yield* put((keys) => keys.settings, value)
+        assert.strictEqual(Duration.toMillis(yield* transact(Work.getTimeout)), 300)
+        assert.isFalse(yield* transact(Work.isPaused))
+      }
+    })
+  )
+
   live(
     "what cannot be read in the queue holds no worker and no accept up, and stays",
     Effect.gen(function*() {

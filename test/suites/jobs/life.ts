@@ -189,6 +189,11 @@ export const jobsLife = ({ live, timed }: Harness) => {
         yield* transact(Work.resubmit("one", asked))
         yield* transact(Work.resubmit("one", { scheduledAt: asked.scheduledAt }))
         yield* transact(Work.add("one", asked.data, { scheduledAt: asked.scheduledAt, ifExists: "resubmit" }))
+        // in whatever order the properties were written
+        const Loose = Jobs.make("work", { data: Schema.Record(Schema.String, Schema.Unknown) })
+        const { done, url } = asked.data
+        yield* transact(Loose.resubmit("one", { data: { done, url } }))
+        yield* transact(Loose.resubmit("one", { data: { url, done } }))
         assert.deepStrictEqual(yield* allKeys, before)
         yield* transact(Work.resubmit("one", { data: data(3) }))
         assert.notDeepEqual(yield* allKeys, before)

@@ -1,7 +1,7 @@
 /** Limits of how many runs begin in a window of time, over all processes. */
 import { assert } from "@effect/vitest"
-import { Clock, Effect, Layer } from "effect"
-import { Jobs, Tenant } from "effect-dgen"
+import { Clock, Effect, Fiber, Layer, Schedule } from "effect"
+import { Jobs, Tenant, Transaction } from "effect-dgen"
 import { acceptNow, allKeys, Data, data, elsewhere, type Harness, opened, pass } from "./support.ts"
 
 const { transact } = Tenant
@@ -111,6 +111,90 @@ export const jobsRates = ({ live, timed: byClock }: Harness, isNear: boolean) =>
       const [waiting] = (yield* transact(Rated.list({ state: "pending" }))).jobs
       assert.strictEqual(waiting!.id, "b")
       assert.isAbove(waiting!.scheduledAt, waiting!.addedAt + 86_000_000)
+    })
+  )
+
+  timed(
+    "a job that fails again and again takes no turn from the others of its key",
+    100_000,
+    Effect.gen(function*() {
+      const Rated = Jobs.make("failing", {
+        data: Data,
+        retry: Schedule.spaced(1),
+        rateLimitPerKey: { limit: 1, window: WINDOW }
+      })
+      const runs: Array<unknown> = []
+      yield* transact(Effect.forEach(["a", "b"], (id) => Rated.add(id, data(1), { key: "k" })))
+      yield* opened(Rated.workerLayer((job) =>
+        Effect.suspend(() => {
+          runs.push(job.id)
+          return job.id === "a" ? Effect.fail("never") : Effect.void
+        })
+      ))
+      // it has had a turn that it waited for before the others come
+      yield* Effect.repeat(pass(WINDOW / 8), { until: () => runs.length === 4 })
+      yield* transact(Effect.forEach(["c", "d"], (id) => Rated.add(id, data(1), { key: "k" })))
+      yield* Effect.repeat(pass(WINDOW / 8), { until: () => runs.length === 7 })
+      assert.includeMembers(runs.slice(4), ["c", "d"])
+    })
+  )
+
+  timed(
+    "a job that is handed back stays first of those of its key",
+    100_000,
+    Effect.gen(function*() {
+      const Rated = Jobs.make("handed back", { data: Data, rateLimitPerKey: { limit: 1, window: WINDOW } })
+      yield* transact(Effect.forEach(["a", "b"], (id) => Rated.add(id, data(1), { key: "k" })))
+      const [job] = [yield* acceptNow(Rated), yield* acceptNow(Rated)]
+      yield* transact(Rated.release(job!))
+      const next = Effect.repeat(Effect.andThen(pass(WINDOW / 8), acceptNow(Rated)), {
+        until: (job) => job !== undefined
+      })
+      assert.deepStrictEqual([(yield* next)!.id, (yield* next)!.id], ["a", "b"])
+    })
+  )
+
+  timed(
+    "as much is cleared of keys as is written of them",
+    100_000,
+    Effect.gen(function*() {
+      const Rated = Jobs.make("many keys", {
+        data: Data,
+        retention: 0,
+        rateLimitPerKey: { limit: LIMIT, window: WINDOW }
+      })
+      yield* opened(Rated.workerLayer(() => Effect.void, { concurrency: 200 }))
+      const logs: Array<number> = []
+      for (const round of some(6)) {
+        yield* transact(Effect.forEach(some(150), (i) => Rated.add(i, data(i), { key: `of round ${round}/${i}` })))
+        yield* Effect.repeat(Effect.andThen(pass(1), transact(Rated.counts)), {
+          until: ({ pending, running }) => pending + running === 0
+        })
+        yield* pass(2 * WINDOW)
+        logs.push((yield* allKeys).filter(({ key }) => Buffer.from(key).includes("of round")).length)
+      }
+      assert.isAtMost(logs.at(-1)!, logs[0]!)
+    })
+  )
+
+  timed(
+    "who takes jobs before their time and finds none of a full key waits for one",
+    100_000,
+    Effect.gen(function*() {
+      const Rated = Jobs.make("before its time", { data: Data, rateLimitPerKey: { limit: 1, window: "1 hour" } })
+      yield* add(Rated, some(300), "k")
+      assert.strictEqual((yield* acceptNow(Rated))!.id, 0)
+      const fiber = yield* Effect.forkChild(Rated.accept({ maxScheduledTime: 1e12 }))
+      const version = Effect.andThen(
+        pass(1),
+        transact(Effect.flatMap(Transaction.Transaction, (state) => state.readVersion))
+      )
+      // two looks give all of them their slots
+      for (let i = 0; i < 10; i++) yield* version
+      const before = yield* version
+      for (let i = 0; i < 10; i++) yield* version
+      assert.strictEqual(yield* version, before)
+      yield* Fiber.interrupt(fiber)
     })
   )
 

@@ -1,6 +1,6 @@
 /** What the suites of jobs share. */
 import { it } from "@effect/vitest"
-import { type Duration, Effect, Exit, Layer, Logger, Option, Schema, Scope } from "effect"
+import { Clock, type Duration, Effect, Exit, Layer, Logger, Option, Schema, Scope } from "effect"
 import { type Backend, type BackendError, type Jobs, Tenant, Transaction, Tuple } from "effect-dgen"
 import { TestClock } from "effect/testing"
 import { processesPrefix } from "../../../src/internal/tenant/layout.ts"
@@ -13,6 +13,21 @@ export const data = (done: number) => ({ url: "a.png", done })
 
 /** Short enough to wait for, long enough for heartbeats on a busy machine. */
 export const SHORT = "300 millis"
+
+/** The test's clock, whose date is set without that time passes: as by a person, or by the sleep of a machine. */
+export const setClock = (clock: Clock.Clock) => {
+  const set = { aheadMillis: 0 }
+  const millis = () => clock.currentTimeMillisUnsafe() + set.aheadMillis
+  const nanos = () => clock.currentTimeNanosUnsafe() + BigInt(set.aheadMillis) * 1_000_000n
+  const shown: Clock.Clock = {
+    ...clock,
+    currentTimeMillisUnsafe: millis,
+    currentTimeMillis: Effect.sync(millis),
+    currentTimeNanosUnsafe: nanos,
+    currentTimeNanos: Effect.sync(nanos)
+  }
+  return { set, shown }
+}
 
 let paths = 0
 const quiet = Logger.layer([])
@@ -30,7 +45,21 @@ export const harness = (backend: BackendLayer) => {
       it.live(title, () => run(test), timeoutMillis),
     /** With a clock that the test sets; it is at `startMillis` before anything is built that could wake up until then. */
     timed: (title: string, startMillis: number, test: Effect.Effect<void, unknown, Services>) =>
-      it.effect(title, () => Effect.andThen(TestClock.setTime(startMillis), run(test)))
+      it.effect(title, () => Effect.andThen(TestClock.setTime(startMillis), run(test))),
+    /** The same with a clock whose date can be set besides, without that time passes. */
+    dated: (
+      title: string,
+      startMillis: number,
+      test: (clock: { aheadMillis: number }) => Effect.Effect<void, unknown, Services>
+    ) =>
+      it.effect(title, () =>
+        Effect.flatMap(Clock.Clock, (clock) => {
+          const { set, shown } = setClock(clock)
+          return Effect.andThen(
+            TestClock.setTime(startMillis),
+            Effect.provideService(run(test(set)), Clock.Clock, shown)
+          )
+        }))
   }
 }
 

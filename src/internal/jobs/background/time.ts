@@ -18,9 +18,14 @@ export const passedMillis: Effect.Effect<number> = Effect.map(
   (nanos) => Number(nanos / 1_000_000n)
 )
 
-/** Ends when the clock shows a time. */
-export const clockShows = (atMillis: number): Effect.Effect<void> =>
+/** Ends when the clock shows a time, or is found to have been set back: then what is waited for may be wrong. */
+export const clockShows = (atMillis: number): Effect.Effect<void> => clockShowsAfter(atMillis, -Infinity)
+
+const clockShowsAfter = (atMillis: number, beforeMillis: number): Effect.Effect<void> =>
   Effect.flatMap(Clock.currentTimeMillis, (now) =>
-    now >= atMillis
+    now >= atMillis || now < beforeMillis
       ? Effect.void
-      : Effect.flatMap(Effect.sleep(Math.min(CLOCK_LOOK_MILLIS, atMillis - now)), () => clockShows(atMillis)))
+      : Effect.flatMap(
+        Effect.sleep(Math.min(CLOCK_LOOK_MILLIS, atMillis - now)),
+        () => clockShowsAfter(atMillis, now)
+      ))

@@ -3,7 +3,10 @@
  * so that a transaction may go on after it.
  */
 import * as Effect from "effect/Effect"
+import * as Equal from "effect/Equal"
+import * as Result from "effect/Result"
 import * as Tuple from "../../../Tuple.ts"
+import { unpackValue } from "../../data/codec.ts"
 import type { Trace } from "../../data/trace.ts"
 import type { State } from "../definition/layout.ts"
 import type { Place } from "../definition/model.ts"
@@ -54,7 +57,15 @@ export const newRow = (options: {
 /** A job begins to run. */
 export const start = (place: Place, id: Tuple.Element, row: Row, lock: Uint8Array): Row => {
   const attempts = row.attempts + 1
-  const running: Row = { ...row, ...next(row), state: "running", lock, attempts, unreadableSince: undefined }
+  const running: Row = {
+    ...row,
+    ...next(row),
+    state: "running",
+    lock,
+    attempts,
+    unreadableSince: undefined,
+    hasSlot: false
+  }
   change(place, id, row, running)
   return running
 }
@@ -188,9 +199,13 @@ export const putOff = (place: Place, id: Tuple.Element, row: Row, error: string)
   return Effect.void
 }
 
-/** A holder gives its job back: it is pending at once, and the attempt does not count. */
+/** A holder gives its job back: it is pending at once, where it stood, and the attempt does not count. */
 export const handBack = (place: Place, id: Tuple.Element, row: Row): Effect.Effect<void> =>
-  changeAndUnpark(place, id, row, { ...released(row, "pending"), attempts: Math.max(0, row.attempts - 1) })
+  changeAndUnpark(place, id, row, {
+    ...released(row, "pending"),
+    attempts: Math.max(0, row.attempts - 1),
+    hasSlot: row.key !== undefined && place.model.rateLimitPerKey !== undefined
+  })
 
 /** A holder was silent for too long: the attempt counts, the job is pending at once if it has another one. */
 export const expire = (place: Place, id: Tuple.Element, row: Row, hasNext: boolean): Effect.Effect<State> => {
@@ -234,8 +249,14 @@ const isAsked = (place: Place, id: Tuple.Element, row: Row, { data, scheduledAt 
   if ((isRunning ? row.body.nextBytes : row.body.dataBytes) !== data.length) return Effect.succeed(false)
   return Effect.map(readData(place.state, place.keys, id, row), (stored) => {
     const before = isRunning ? stored.next : stored.data
-    return before !== undefined && Tuple.equalsBytes(before, data)
+    return before !== undefined && (Tuple.equalsBytes(before, data) || isSameData(before, data))
   })
+}
+
+/** Whether packed data says the same, in whatever order its properties were written. */
+const isSameData = (a: Uint8Array, b: Uint8Array): boolean => {
+  const [first, second] = [unpackValue(a), unpackValue(b)]
+  return Result.isSuccess(first) && Result.isSuccess(second) && Equal.equals(first.success, second.success)
 }
 
 /** Another run is asked for: at once or at its time if the job does not run, after this run if it does (rule J5). */

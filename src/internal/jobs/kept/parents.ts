@@ -9,7 +9,7 @@ import { packValue, unpackOwn } from "../../data/codec.ts"
 import type { Family, State } from "../definition/layout.ts"
 import { bareModel, elementText, keysOf, type Place } from "../definition/model.ts"
 import { tryLoad } from "./places.ts"
-import { type Body, readData, type Row } from "./row.ts"
+import { type Body, isFamily, isWhole, readData, type Row } from "./row.ts"
 
 /** What a parent left is kept for its children up to here: a child can have 1,000 parents, and a parent 10,000 children. */
 const RESULT_LIMIT_BYTES = 60_000
@@ -67,18 +67,33 @@ export const writeEnd = (place: Place, id: Tuple.Element, index: number, row: Pa
   if (end.data !== undefined) place.state.set(place.keys.parentData(id, index), end.data)
 }
 
+const ENDS: ReadonlySet<unknown> = new Set(["finished", "dead", "removed"])
+
+/** Whether bytes that may come from anywhere hold how a job ended. */
+export const isEnd = (state: unknown, error: unknown): state is End["state"] =>
+  ENDS.has(state) && typeof error === "string"
+
 /** `undefined` for bytes that are no such row. */
-const decodeParent = (bytes: Uint8Array | undefined): ParentRow | undefined => {
-  const unpacked = bytes === undefined ? undefined : Result.getOrUndefined(unpackOwn(bytes))
+const decodeParent = (bytes: Uint8Array): ParentRow | undefined => {
+  const unpacked = Result.getOrUndefined(unpackOwn(bytes))
   if (!Array.isArray(unpacked) || !(unpacked[0] instanceof Uint8Array)) return undefined
   const named = Result.getOrUndefined(Tuple.unpackResult(unpacked[0]))
-  if (named?.length !== 2) return undefined
   const [, family, state, error] = unpacked
+  if (named?.length !== 2 || (family !== null && !isFamily(family))) return undefined
+  if (state === "waiting" ? family === null : !isEnd(state, error)) return undefined
   return { type: named[0]!, id: named[1]!, family: family ?? undefined, state, error }
 }
 
-export const readParent = ({ keys, state }: Place, id: Tuple.Element, index: number) =>
-  Effect.map(state.get(keys.parent(id, index)), decodeParent)
+/** `undefined` when there is none. */
+export const readParent = (
+  { keys, state }: Place,
+  id: Tuple.Element,
+  index: number
+): Effect.Effect<ParentRow | "damaged" | undefined> =>
+  Effect.map(
+    state.get(keys.parent(id, index)),
+    (bytes) => bytes === undefined ? undefined : decodeParent(bytes) ?? "damaged"
+  )
 
 /** All of a job, in the order in which they were named. */
 export const readParents = (
@@ -89,7 +104,8 @@ export const readParents = (
   return Effect.map(state.getRange(begin, end), (rows) =>
     rows.flatMap(({ key, value }) => {
       const row = decodeParent(value)
-      return row === undefined ? [] : [{ ...row, index: keys.lastOf(key, keys.prefix) as number }]
+      const index = keys.lastOf(key, keys.prefix)
+      return row === undefined || !isWhole(index, 0) ? [] : [{ ...row, index }]
     }))
 }
 

@@ -29,6 +29,9 @@ const INLINE_LIMIT_BYTES = 60_000
 /** The last error of a job is kept so far: enough for a stack. */
 const ERROR_LIMIT_CHARACTERS = 4_000
 
+/** An error as it is kept: half a character, by the error itself or by the cut, has no stored form. */
+export const keptError = (error: string): string => error.slice(0, ERROR_LIMIT_CHARACTERS).toWellFormed()
+
 /** Data of this run, and of the next one if a running job was resubmitted with other data; both packed. */
 export interface Body {
   readonly dataBytes: number
@@ -133,9 +136,13 @@ const EXTRAS: {
   },
   family: {
     write: ({ family }) => family,
-    is: (value) => Array.isArray(value) && value.length === 2 && value.every((part) => isWhole(part, 0))
+    is: (value) => isFamily(value)
   }
 }
+
+/** Whether bytes that may come from anywhere name those who wait for a job. */
+export const isFamily = (value: unknown): value is Family =>
+  Array.isArray(value) && value.length === 2 && value.every((part) => isWhole(part, 0))
 
 const readParents = (value: readonly [number, number, boolean] | undefined): Parents | undefined =>
   value === undefined ? undefined : { count: value[0], waits: value[1], dies: value[2] }
@@ -169,15 +176,15 @@ const fieldsOf = (row: Row, format: number): ReadonlyArray<unknown> => [
   row.addedAt,
   row.endedAt,
   row.revision,
-  // half a character, by the error itself or by the cut, has no stored form
-  row.error.slice(0, ERROR_LIMIT_CHARACTERS).toWellFormed(),
+  keptError(row.error),
   row.body.dataBytes,
   row.body.nextBytes,
   isInline(row.body) ? row.body.bytes : null
 ]
 
 const isBytes = (value: unknown): value is Uint8Array => value instanceof Uint8Array
-const isWhole = (value: unknown, least: number): boolean => Number.isSafeInteger(value) && (value as number) >= least
+export const isWhole = (value: unknown, least: number): value is number =>
+  Number.isSafeInteger(value) && (value as number) >= least
 const isTime = (value: unknown): boolean => value === null || isNumber(value)
 
 /** What the fields of a row are, in their order. */

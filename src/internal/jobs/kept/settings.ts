@@ -25,9 +25,10 @@ const readStored = ({ keys, state }: Place): Effect.Effect<Stored> =>
   Effect.map(state.get(keys.settings), (bytes) => {
     const unpacked = bytes === undefined ? undefined : unpackValue(bytes)
     const fields = unpacked !== undefined && Result.isSuccess(unpacked) ? unpacked.success : undefined
-    return Array.isArray(fields)
-      ? { timeoutMillis: fields[0] as number | null, isPaused: fields[1] === true }
-      : { timeoutMillis: null, isPaused: false }
+    if (!Array.isArray(fields)) return { timeoutMillis: null, isPaused: false }
+    const [timeoutMillis, isPaused] = fields
+    const isTimeout = typeof timeoutMillis === "number" && timeoutProblem(timeoutMillis) === undefined
+    return { timeoutMillis: isTimeout ? timeoutMillis : null, isPaused: isPaused === true }
   })
 
 /** The settings that hold now. */

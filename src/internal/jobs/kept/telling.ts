@@ -10,10 +10,13 @@
  *    told in bounded transactions: by the process that committed the end, or by any that uses the parent's type.
  * 4. A child is told once of each parent: its row of the parent names the family that it waits in.
  * 5. The family is written in the parent's row, which versions that know nothing of it leave alone.
+ * 6. What is damaged of a family holds nobody up: an entry that names no job is cleared, and one that names a job is enough
+ *    to tell it.
  */
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
+import type { KeyValue } from "../../../Backend.ts"
 import type { Tenant } from "../../../Tenant.ts"
 import { Transaction } from "../../../Transaction.ts"
 import * as Tuple from "../../../Tuple.ts"
@@ -23,14 +26,14 @@ import { logWarning } from "../../observing/logging.ts"
 import { transact } from "../../transactions/loop.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { ParentNotFound, render } from "../definition/errors.ts"
-import type { Family } from "../definition/layout.ts"
+import type { Family, JobKeys } from "../definition/layout.ts"
 import { elementText, type Place } from "../definition/model.ts"
 import { touchedOf } from "./lateWrites.ts"
-import { type End, endOf, hasEnded, placeOf, readParent, readParents, writeEnd, writeParent } from "./parents.ts"
+import { type End, endOf, hasEnded, isEnd, placeOf, readParent, readParents, writeEnd, writeParent } from "./parents.ts"
 import { PART_BYTES_LIMIT, PartLimit } from "./passLimits.ts"
 import { change, load, orderNow, tryLoad } from "./places.ts"
 import { reportFailure } from "./reports.ts"
-import type { Body, Parents, Row } from "./row.ts"
+import { type Body, isFamily, isWhole, keptError, type Parents, readData, type Row } from "./row.ts"
 
 /** Children that one transaction tells besides what else it does; the rest is told by others (3). */
 const TELL_LIMIT = 100
@@ -42,6 +45,9 @@ const TELL_BYTES_LIMIT = 1_000_000
 const PAUSE_MILLIS = 250
 
 const EMPTY = new Uint8Array(0)
+
+/** What the key of a family's entry holds behind the type's prefix: its own name, the family, and whom it names. */
+const CHILD_ELEMENTS = 5
 
 /** A job that has ended, and those who wait for it. */
 interface Ended {
@@ -157,8 +163,22 @@ export const forget = Effect.fnUntraced(function*(child: Place, id: Tuple.Elemen
   state.clearRange(data.begin, data.end)
 })
 
-/** A job has ended: `row` is that of its last run, or of its removal. */
+/** A job has ended: `row` is that of its last run, or of its removal. What its type has follow comes first. */
 export const tellOfEnd = (
+  place: Place,
+  id: Tuple.Element,
+  row: Row,
+  end: { readonly state: End["state"]; readonly error: string; readonly body: Body }
+): Effect.Effect<void> => {
+  const { ended } = place.model
+  const told = tellFamily(place, id, row, end)
+  if (ended === undefined) return told
+  const followed = Effect.flatMap(readData(place.state, place.keys, id, row), ({ data }) => ended(place, id, data))
+  return Effect.andThen(followed, told)
+}
+
+/** Tells those who wait for a job of its end. */
+const tellFamily = (
   place: Place,
   id: Tuple.Element,
   row: Row,
@@ -176,9 +196,9 @@ export const tellOfEnd = (
 export const tellOfDamage = (place: Place, id: Tuple.Element): Effect.Effect<void> => {
   const { keys, model: { type }, state } = place
   return Effect.flatMap(state.get(keys.family(id)), (bytes) => {
-    const family = bytes === undefined ? undefined : Result.getOrUndefined(unpackOwn(bytes)) as Family | undefined
+    const family: unknown = bytes === undefined ? undefined : Result.getOrUndefined(unpackOwn(bytes))
     const end: End = { state: "removed", error: "", data: undefined }
-    return family === undefined ? Effect.void : tellAll(state, { type, id, family, end })
+    return isFamily(family) ? tellAll(state, { type, id, family, end }) : Effect.void
   })
 }
 
@@ -214,18 +234,18 @@ const tellSome = Effect.fnUntraced(function*(
   const { keys } = placeOf(state, ended.type)
   const { begin, end } = keys.childrenOf(ended.family)
   const rows = yield* state.getRange(begin, end, { limit: skip + limit + 1 })
-  const children = rows.slice(skip, skip + limit).map(({ key, value }) => {
-    const [type, id] = Tuple.unpack(key, keys.prefix.length).slice(-2) as [Tuple.Element, Tuple.Element]
-    return { key, place: placeOf(state, type), id, index: Result.getOrThrow(unpackOwn(value)) as number }
-  })
+  const children = rows.slice(skip, skip + limit).map((row) => childOf(state, keys, row))
   yield* state.prefetch(() =>
-    children.flatMap(({ id, index, place }) => [place.keys.job(id), place.keys.parent(id, index)])
+    children.flatMap(({ child, index = 0 }) =>
+      child === undefined ? [] : [child.place.keys.job(child.id), child.place.keys.parent(child.id, index)]
+    )
   )
   const died: Array<Ended> = []
   let told = 0
   let left = 0
-  for (const { id, index, key, place } of children) {
-    const death = yield* tellOne(place, id, index, key, ended)
+  for (const { child, index, key } of children) {
+    if (child === undefined) state.clear(key)
+    const death = child === undefined ? undefined : yield* tellOne(child.place, child.id, index, key, ended)
     if (death === "unreadable") left++
     else told++
     if (typeof death === "object") died.push(death)
@@ -234,11 +254,23 @@ const tellSome = Effect.fnUntraced(function*(
   return { died, told, left, isDone: skip + left === 0 && told === rows.length }
 })
 
+/** Whom an entry of a family names, and what number its job has among what the child waits for, as far as it tells (6). */
+const childOf = (state: TransactionState, keys: JobKeys, { key, value }: KeyValue) => {
+  const elements = Result.getOrElse(Tuple.unpackResult(key, keys.prefix.length), () => [])
+  const [type, id] = elements.slice(-2)
+  const index = Result.getOrUndefined(unpackOwn(value))
+  return {
+    key,
+    index: isWhole(index, 0) ? index : undefined,
+    child: elements.length === CHILD_ELEMENTS ? { place: placeOf(state, type!), id: id! } : undefined
+  }
+}
+
 /** Tells a child; succeeds with its own end if it dies of it, and somebody waits for it. */
 const tellOne = Effect.fnUntraced(function*(
   place: Place,
   id: Tuple.Element,
-  index: number,
+  known: number | undefined,
   entry: Uint8Array,
   { end, family, id: parentId, type }: Ended
 ): Effect.fn.Return<Ended | "unreadable" | undefined> {
@@ -247,10 +279,13 @@ const tellOne = Effect.fnUntraced(function*(
   place.state.clear(entry)
   const { parents } = row ?? {}
   if (row === undefined || parents === undefined) return undefined
+  const index = known ?? (yield* readParents(place, id)).find((parent) => sameFamily(parent.family, family))?.index
+  if (index === undefined) return undefined
   const stored = yield* readParent(place, id, index)
   // the child was removed, and added anew, or told before (4)
-  if (stored?.state !== "waiting" || !sameFamily(stored.family, family)) return undefined
-  writeEnd(place, id, index, stored, end)
+  const isWaiting = stored === "damaged" || (stored?.state === "waiting" && sameFamily(stored.family, family))
+  if (!isWaiting) return undefined
+  writeEnd(place, id, index, { type, id: parentId, family, state: "waiting", error: "" }, end)
   if (row.state !== "pending" || parents.waits === 0) return undefined
   if (parents.dies && end.state !== "finished") {
     return yield* die(place, id, row, reasonOf({ type, id: parentId }, end))
@@ -270,7 +305,8 @@ const comesDue = (place: Place, row: Row): Effect.Effect<Row> => {
 
 const reasonOf = ({ id, type }: Parent, { error, state }: End): string => {
   const which = `it waited for job ${render(id)} of type ${render(type)}`
-  return state === "removed" ? `${which}, which was removed` : `${which}, which died: ${error}`
+  // what waits for what waits: one reason holds the others, and must not grow with their number
+  return state === "removed" ? `${which}, which was removed` : keptError(`${which}, which died: ${error}`)
 }
 
 /** A waiting job dies of what it waited for; succeeds with its end, if somebody waits for it. */
@@ -404,9 +440,9 @@ const tellPart = (type: Tuple.Element, { after, skip }: Cursor, limit: number) =
 const endedOf = (type: Tuple.Element, packedFamily: Uint8Array, value: Uint8Array): Ended | undefined => {
   const family = Result.getOrUndefined(Tuple.unpackResult(packedFamily))
   const fields = Result.getOrUndefined(unpackOwn(value))
-  if (family?.length !== 2 || !Array.isArray(fields) || !(fields[0] instanceof Uint8Array)) return undefined
+  if (!isFamily(family) || !Array.isArray(fields) || !(fields[0] instanceof Uint8Array)) return undefined
   const [packedId, state, error, data] = fields
   const id = Result.getOrUndefined(Tuple.unpackResult(packedId))?.[0]
-  if (id === undefined) return undefined
-  return { type, id, family: family as unknown as Family, end: { state, error, data: data ?? undefined } }
+  if (id === undefined || !isEnd(state, error) || !(data === null || data instanceof Uint8Array)) return undefined
+  return { type, id, family, end: { state, error, data: data ?? undefined } }
 }

@@ -54,6 +54,17 @@ export const counts = (model: Model): Effect.Effect<Counts, InvalidOption, Trans
     })
   })
 
+/** How many runs have begun since the type was used first. */
+export const runs = (model: Model): Effect.Effect<number, InvalidOption, Transaction> =>
+  within(model, ({ keys, state }) => {
+    const { begin, end } = Tuple.range([], keys.runMoves)
+    return Effect.map(state.getRange(begin, end, { snapshot: true }), (rows) =>
+      rows.reduce((sum, { key, value }) => {
+        const [, to] = Tuple.unpack(key, keys.runMoves.length)
+        return to === "running" ? sum + Counters.read(value) : sum
+      }, 0))
+  })
+
 /**
  * A job as a list shows it.
  *
@@ -136,17 +147,43 @@ const checkOptions = (model: Model, options: ListOptions): InvalidOption | undef
   return undefined
 }
 
-/** The rows of a page, over its ranges; `after` is the key of the last row before it, without the type's prefix. */
-const pageRows = Effect.fnUntraced(function*(place: Place, options: ListOptions, limit: number) {
+/** A row of a page as pages name it: its key, without the type's prefix. */
+const cursorOf = ({ keys }: Place, key: Uint8Array): string =>
+  Buffer.from(key.subarray(keys.prefix.length)).toString("hex")
+
+const keyOf = ({ keys }: Place, cursor: string | undefined): Uint8Array | undefined =>
+  cursor === undefined ? undefined : Keys.concat(keys.prefix, new Uint8Array(Buffer.from(cursor, "hex")))
+
+/** Pages up to a row, and no further: more may come all the time. */
+interface BoundedListOptions extends ListOptions {
+  readonly upTo?: string | undefined
+}
+
+/** The last row of all pages of a state, or of all states, as they are now; `undefined` when they are empty. */
+export const lastRow = (
+  model: Model,
+  of: State | undefined
+): Effect.Effect<string | undefined, InvalidOption, Transaction> =>
+  within(model, (place) =>
+    Effect.gen(function*() {
+      for (const { begin, end } of rangesOf(place, of).toReversed()) {
+        const [last] = yield* place.state.getRange(begin, end, { limit: 1, reverse: true, snapshot: true })
+        if (last !== undefined) return cursorOf(place, last.key)
+      }
+      return undefined
+    }))
+
+/** The rows of a page, over its ranges. */
+const pageRows = Effect.fnUntraced(function*(place: Place, options: BoundedListOptions, limit: number) {
   const { keys, state } = place
-  const from = options.after === undefined
-    ? undefined
-    : Keys.concat(keys.prefix, new Uint8Array(Buffer.from(options.after, "hex")))
+  const from = keyOf(place, options.after)
+  const last = keyOf(place, options.upTo)
   const rows: Array<KeyValue & { readonly id: Tuple.Element | undefined }> = []
   for (const range of rangesOf(place, options.state)) {
     const begin = from !== undefined && Tuple.compareBytes(from, range.begin) >= 0 ? Keys.next(from) : range.begin
-    if (rows.length > limit || Tuple.compareBytes(begin, range.end) >= 0) continue
-    const found = yield* state.getRange(begin, range.end, { limit: limit + 1 - rows.length, snapshot: true })
+    const end = last !== undefined && Tuple.compareBytes(last, range.end) < 0 ? Keys.next(last) : range.end
+    if (rows.length > limit || Tuple.compareBytes(begin, end) >= 0) continue
+    const found = yield* state.getRange(begin, end, { limit: limit + 1 - rows.length, snapshot: true })
     for (const row of found) rows.push({ ...row, id: keys.lastOf(row.key, range.prefix) })
   }
   return rows
@@ -156,11 +193,11 @@ const pageRows = Effect.fnUntraced(function*(place: Place, options: ListOptions,
 const isListed = ({ keys }: Place, state: State | undefined, id: Tuple.Element, row: Row, key: Uint8Array): boolean =>
   state === undefined || (state === "running" ? row.state === state : isEntryOf(keys, id, row, key))
 
-export const list = (model: Model, input?: ListOptions): Effect.Effect<Page<any>, InvalidOption, Transaction> =>
+export const list = (model: Model, input?: BoundedListOptions): Effect.Effect<Page<any>, InvalidOption, Transaction> =>
   within(model, (place) => listIn(place, input))
 
 const listIn = Effect.fnUntraced(
-  function*(place: Place, input: ListOptions | undefined): Effect.fn.Return<Page<any>, InvalidOption> {
+  function*(place: Place, input: BoundedListOptions | undefined): Effect.fn.Return<Page<any>, InvalidOption> {
     const { next, rows } = yield* pageIn(place, input)
     return {
       next,
@@ -195,11 +232,13 @@ export interface StoredPage {
   readonly next: string | undefined
 }
 
-export const pageOf = (model: Model, input?: ListOptions): Effect.Effect<StoredPage, InvalidOption, Transaction> =>
-  within(model, (place) => pageIn(place, input))
+export const pageOf = (
+  model: Model,
+  input?: BoundedListOptions
+): Effect.Effect<StoredPage, InvalidOption, Transaction> => within(model, (place) => pageIn(place, input))
 
 const pageIn = Effect.fnUntraced(
-  function*(place: Place, input: ListOptions | undefined): Effect.fn.Return<StoredPage, InvalidOption> {
+  function*(place: Place, input: BoundedListOptions | undefined): Effect.fn.Return<StoredPage, InvalidOption> {
     const { model } = place
     const options = yield* optionsOf(model, input)
     const problem = checkOptions(model, options)
@@ -220,9 +259,7 @@ const pageIn = Effect.fnUntraced(
       rows.push({ id, row, data })
     }
     const last = entries[at - 1]
-    const next = at < entries.length && last !== undefined
-      ? Buffer.from(last.key.subarray(keys.prefix.length)).toString("hex")
-      : undefined
+    const next = at < entries.length && last !== undefined ? cursorOf(place, last.key) : undefined
     return { rows, looked: at, next }
   }
 )

@@ -1,6 +1,7 @@
 /**
  * What is done to many jobs at once: in passes, each a transaction of its own that does a bounded share. A pass does what
- * it does to the jobs as they are then; what comes meanwhile can be met or not.
+ * it does to the jobs as they are then; what comes meanwhile can be met or not. What comes behind the last job of the
+ * beginning is not met: a job that is run again and dies again at once comes there, and there would be no end.
  */
 import * as Effect from "effect/Effect"
 import type { BackendError } from "../../../BackendError.ts"
@@ -14,7 +15,7 @@ import { askAgain } from "../kept/lifecycle.ts"
 import { tryLoad } from "../kept/places.ts"
 import { removeJob } from "../kept/removal.ts"
 import type { Row } from "../kept/row.ts"
-import { list, type Listed } from "./listing.ts"
+import { lastRow, list, type Listed } from "./listing.ts"
 
 /** Jobs that one pass looks at. */
 const PASS_JOBS_LIMIT = 200
@@ -43,18 +44,18 @@ type Refused = InvalidOption | BackendError
 const passOver = (
   model: Model,
   options: ManyOptions<any>,
-  after: string | undefined,
+  part: { readonly after: string | undefined; readonly upTo: string },
   use: (place: Place, id: Tuple.Element, row: Row) => Effect.Effect<unknown>
 ) =>
   Effect.flatMap(
-    list(model, { state: options.state, limit: PASS_JOBS_LIMIT, after }),
+    list(model, { state: options.state, limit: PASS_JOBS_LIMIT, ...part }),
     ({ jobs, next }) =>
       within(model, (place) => {
         const chosen = options.where === undefined ? jobs : jobs.filter(options.where)
         const each = Effect.forEach(chosen, ({ id, state }) =>
           Effect.flatMap(tryLoad(place, id), (row) =>
-            // the list looks by snapshot: what counts is the row
-            row === undefined || row === "unreadable" || row.state !== state
+            // the list looks by snapshot, and one that went can have ended others of the page: what counts is the row
+            row === undefined || row === "unreadable" || (options.state !== undefined && row.state !== state)
               ? Effect.succeed(0)
               : Effect.as(use(place, id, row), 1)))
         return Effect.map(each, (counts) => ({ count: counts.reduce((sum, one) => sum + one, 0), next }))
@@ -78,10 +79,12 @@ const overAll = Effect.fnUntraced(function*(
     const problem = `must be one of ${states.join(", ")}`
     return yield* new InvalidOption({ type: model.type, option: "state", problem })
   }
+  const upTo = yield* transact(tenant, lastRow(model, options.state))
+  if (upTo === undefined) return 0
   let total = 0
   let after: string | undefined
   do {
-    const { count, next } = yield* transact(tenant, passOver(model, options, after, use))
+    const { count, next } = yield* transact(tenant, passOver(model, options, { after, upTo }, use))
     total += count
     options.onProgress?.(total)
     after = next
@@ -93,12 +96,14 @@ const overAll = Effect.fnUntraced(function*(
 export const removeAll = (model: Model, options?: ManyOptions<any> & Watched): Effect.Effect<number, Refused, Tenant> =>
   overAll(model, options, undefined, STATES, removeJob)
 
+/** What is done to a job that has ended, so that it runs again. */
+export type Again = (place: Place, id: Tuple.Element, row: Row) => Effect.Effect<unknown>
+
+const runAgain: Again = (place, id, row) => askAgain(place, id, row, { scheduledAt: undefined, data: undefined })
+
 /** Runs all again that are meant: dead ones, unless finished ones are asked for. */
-export const retryAll = (model: Model, options?: ManyOptions<any> & Watched): Effect.Effect<number, Refused, Tenant> =>
-  overAll(
-    model,
-    options,
-    "dead",
-    ["dead", "finished"],
-    (place, id, row) => askAgain(place, id, row, { scheduledAt: undefined, data: undefined })
-  )
+export const retryAll = (
+  model: Model,
+  options?: ManyOptions<any> & Watched,
+  again = runAgain
+): Effect.Effect<number, Refused, Tenant> => overAll(model, options, "dead", ["dead", "finished"], again)

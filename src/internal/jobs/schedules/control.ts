@@ -8,6 +8,7 @@ import * as Tuple from "../../../Tuple.ts"
 import { InvalidOption, ScheduleNotFound } from "../definition/errors.ts"
 import { type Model, type Place, within } from "../definition/model.ts"
 import { touchedOf } from "../kept/lateWrites.ts"
+import { tryLoad } from "../kept/places.ts"
 import * as Row from "./row.ts"
 
 /** So many schedules of a type are listed. */
@@ -52,7 +53,7 @@ export const list = (model: Model): Effect.Effect<ReadonlyArray<Scheduled>, Inva
         rows.flatMap(({ key, value }) => {
           const name = keys.lastOf(key, keys.schedules)
           const row = Row.decode(value)
-          return typeof name === "string" && row !== undefined ? [shown(name, row)] : []
+          return typeof name === "string" && typeof row === "object" ? [shown(name, row)] : []
         })
     )
   })
@@ -69,7 +70,7 @@ const change = <A>(
     const notFound = Effect.suspend(() => Effect.fail(new ScheduleNotFound({ type: model.type, name: String(name) })))
     if (typeof name !== "string" || !name.isWellFormed()) return notFound
     return Effect.flatMap(Row.read(place, name), (row): Effect.Effect<A, Refused> => {
-      if (row === undefined) return notFound
+      if (typeof row !== "object") return notFound
       return Effect.tap(use(place, row), () => Effect.sync(() => touchedOf(place.state).ring(place.keys.schedulesBell)))
     })
   })
@@ -110,7 +111,15 @@ export const run = (
         `names a schedule with ${REQUESTS_LIMIT} runs that were asked for and not begun: does a process run it?`
       return Effect.fail(new InvalidOption({ type: model.type, option: "name", problem }))
     }
-    const millis = Math.max(place.state.timeMillis, 1 + (row.requests.at(-1) ?? -Infinity))
-    Row.write(place, name, { ...row, requests: [...row.requests, millis] })
-    return Effect.succeed([name, millis] as const)
+    return Effect.map(freeFrom(place, name, row), (millis) => {
+      Row.write(place, name, { ...row, requests: [...row.requests, millis] })
+      return [name, millis] as const
+    })
   })
+
+/** A time of which there is no job, and that is no tick: now, or soon after. */
+const freeFrom = Effect.fnUntraced(function*(place: Place, name: string, { nextMillis, requests }: Row.Row) {
+  let millis = Math.max(place.state.timeMillis, 1 + (requests.at(-1) ?? -Infinity))
+  while (millis === nextMillis || (yield* tryLoad(place, [name, millis])) !== undefined) millis++
+  return millis
+})

@@ -10,7 +10,9 @@
  *    zone wrote the row, when nobody ran it for its `restLimit`, and when the row's next tick lies further ahead than the
  *    schedule can reach: then a clock was wrong.
  * 3. A process that has run the schedule goes on from what it has seen to itself where another expression has written the
- *    row: while a deploy replaces one process after the other, both expressions have their ticks.
+ *    row, or a clock that was wrong, or where the row is damaged: while a deploy replaces one process after the other, both
+ *    expressions have their ticks, and one process with a wrong clock takes none from the others. A tick that the row says
+ *    is seen to has no second job for it.
  * 4. A tick is missed when nobody handled it before the next one, or within `LATE_LIMIT_MILLIS`. The schedule's policy
  *    says what happens then.
  * 5. A tick whose data cannot be had gets no job, and is told of in the log. It keeps no other tick from its job.
@@ -18,7 +20,6 @@
  *    a layer of its name is started.
  */
 import * as Cause from "effect/Cause"
-import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -27,10 +28,17 @@ import type { Tenant } from "../../../Tenant.ts"
 import { Transaction } from "../../../Transaction.ts"
 import { logError, logWarning } from "../../observing/logging.ts"
 import { keepRunning } from "../../observing/unforeseen.ts"
-import { isBeyondReach, latestTick, startOfLatest, ticksBetween } from "../../schedules/ticks.ts"
+import {
+  CLOCK_DIFFERENCE_MILLIS,
+  isBeyondReach,
+  latestTick,
+  startOfLatest,
+  ticksBetween
+} from "../../schedules/ticks.ts"
 import { transact } from "../../transactions/loop.ts"
 import { type Hub, usedHub } from "../background/hub.ts"
 import { Bell, type Seen } from "../background/sharedWatch.ts"
+import { clockShows } from "../background/time.ts"
 import { type InvalidOption, render } from "../definition/errors.ts"
 import { type Model, optionsOf, type Place } from "../definition/model.ts"
 import { addTo } from "../operations/operations.ts"
@@ -45,15 +53,15 @@ const TICKS_LIMIT = 100
 
 const PAUSE_MILLIS = 1_000
 
-/** A schedule's fiber looks at its clock at least so often: clocks are set, machines sleep. */
-const CLOCK_LOOK_MILLIS = 60_000
-
 /** So often the row says that a process runs the schedule, and more often where little rest makes it begin anew. */
 const SEEN_MILLIS = 12 * 3_600_000
 const SEEN_PER_REST = 4
+const SEEN_LEAST_MILLIS = 60_000
+/** Who runs it and has not said so for so many times as long has not run it. */
+const SEEN_TOLERANCE = 2
 
 const seenEvery = ({ restLimitMillis }: Plan): number =>
-  Math.max(CLOCK_LOOK_MILLIS, Math.min(SEEN_MILLIS, restLimitMillis / SEEN_PER_REST))
+  Math.max(SEEN_LEAST_MILLIS, Math.min(SEEN_MILLIS, restLimitMillis / SEEN_PER_REST))
 
 /** What a fiber remembers of its last turn. */
 interface Memory {
@@ -82,26 +90,33 @@ const iso = (millis: number): string => DateTime.formatIso(DateTime.makeUnsafe(m
 /** From where the ticks are to be seen to (2, 3), and what is to be told of it. */
 const beginning = (
   plan: Plan,
-  row: Row.Row | undefined,
+  row: Row.Row | "damaged" | undefined,
   { handledMillis }: Memory,
   now: number
 ): { readonly from: number; readonly note?: string } => {
   if (row === undefined) return { from: now }
+  const own = Math.min(handledMillis ?? now, now)
+  if (row === "damaged") return { from: own, note: "begins anew: what was written of it cannot be read" }
   if (row.identity !== plan.identity) {
     return handledMillis === undefined
       ? { from: now, note: `begins now: it was ${row.expression} (${row.timeZone}) before` }
-      : { from: Math.min(handledMillis, now) }
+      : { from: own }
   }
   // while a schedule is paused, and after that, its next tick says nothing
   if (row.isPaused) return { from: now }
-  if (row.nextMillis !== undefined && isBeyondReach(plan.ticks, row.nextMillis, now)) {
-    const problem = `its next tick was said to be ${iso(row.nextMillis)}, which it cannot reach from ${iso(now)}`
-    return { from: now, note: `begins now: ${problem}, so a clock was wrong` }
+  const furthest = Math.max(row.handledMillis, row.nextMillis ?? -Infinity)
+  if (isBeyondReach(plan.ticks, furthest, now)) {
+    const problem = `its next tick was said to be ${iso(furthest)}, which it cannot reach from ${iso(now)}`
+    return { from: own, note: `begins now: ${problem}, so a clock was wrong` }
   }
-  if (handledMillis === undefined && now - row.seenMillis > restLimit(plan, row)) {
+  // also for who ran it all the time, as far as it knows: its machine slept, or its clock was set
+  const least = handledMillis === undefined ? 0 : SEEN_TOLERANCE * seenEvery(plan)
+  if (now - row.seenMillis > Math.max(least, restLimit(plan, row))) {
     return { from: now, note: `begins now: no process ran it since ${iso(row.seenMillis)}` }
   }
-  return { from: row.handledMillis }
+  // somebody whose clock is behind has let it begin now
+  const isAnew = row.nextMillis === undefined && handledMillis !== undefined
+  return { from: isAnew && now - row.handledMillis > CLOCK_DIFFERENCE_MILLIS ? now : row.handledMillis }
 }
 
 const restLimit = ({ restLimitMillis, ticks }: Plan, { handledMillis }: Row.Row): number => {
@@ -119,9 +134,14 @@ interface Chosen {
 }
 
 /** Which ticks get a job (4), and up to where all are seen to. */
-const chosen = (plan: Plan, from: number, now: number, isCatchingUp: boolean): Chosen => {
+const chosen = Effect.fnUntraced(function*(
+  plan: Plan,
+  from: number,
+  now: number,
+  isCatchingUp: boolean
+): Effect.fn.Return<Chosen> {
   if (plan.missed === "all") {
-    const start = isCatchingUp ? from : startOfLatest(plan.ticks, from, now, plan.missedLimit)
+    const start = isCatchingUp ? from : yield* startOfLatest(plan.ticks, from, now, plan.missedLimit)
     const ticks = ticksBetween(plan.ticks, start, now, TICKS_LIMIT)
     const left = `ticks up to ${iso(start)} are left out: only the latest ${plan.missedLimit} of those that were missed`
     return {
@@ -135,7 +155,7 @@ const chosen = (plan: Plan, from: number, now: number, isCatchingUp: boolean): C
   if (latest === undefined || latest <= from) return { ticks: [], handledMillis: from, isCut: false }
   const isLate = now - latest > LATE_LIMIT_MILLIS
   return { ticks: isLate && plan.missed === "skip" ? [] : [latest], handledMillis: latest, isCut: false }
-}
+})
 
 /** Adds the job of a tick, or tells why there is none (5). */
 const addJob = (place: Place, plan: Plan, tick: number): Effect.Effect<Note | undefined> => {
@@ -153,18 +173,20 @@ const addJob = (place: Place, plan: Plan, tick: number): Effect.Effect<Note | un
 /** One transaction: handles what is due. */
 const turn = Effect.fnUntraced(function*(place: Place, plan: Plan, memory: Memory, seen: Seen) {
   const now = place.state.timeMillis
-  const row = yield* Row.read(place, plan.name)
+  const stored = yield* Row.read(place, plan.name)
   const isFirst = memory.handledMillis === undefined
   // a row that is gone was removed (6)
-  if (row === undefined && !isFirst) return { ...memory, wakeAtMillis: now + seenEvery(plan), notes: [], seen }
-  const { from, note } = beginning(plan, row, memory, now)
+  if (stored === undefined && !isFirst) return { ...memory, wakeAtMillis: now + seenEvery(plan), notes: [], seen }
+  const { from, note } = beginning(plan, stored, memory, now)
+  const row = stored === "damaged" ? undefined : stored
   const isPaused = row?.isPaused === true
   const due: Chosen = isPaused
     ? { ticks: [], handledMillis: from, isCut: false }
-    : chosen(plan, from, now, memory.isCatchingUp)
+    : yield* chosen(plan, from, now, memory.isCatchingUp)
   const notes: Array<Note> = [note, due.note].flatMap((text) => text === undefined ? [] : [{ text }])
   const requests = row?.requests ?? []
-  for (const tick of [...requests, ...due.ticks]) {
+  const isSeenTo = (tick: number) => tick === row?.lastMillis && tick <= row.handledMillis
+  for (const tick of [...requests, ...due.ticks.filter((tick) => !isSeenTo(tick))]) {
     const failed = yield* addJob(place, plan, tick)
     if (failed !== undefined) notes.push(failed)
   }
@@ -207,13 +229,6 @@ const bellOf = (hub: Hub): Bell => {
   return bell
 }
 
-/** Ends when the clock shows a time, or is found to have been set back: then what was waited for may be wrong. */
-const clockCalls = (atMillis: number, beforeMillis: number): Effect.Effect<void> =>
-  Effect.flatMap(Clock.currentTimeMillis, (now) =>
-    now >= atMillis || now < beforeMillis
-      ? Effect.void
-      : Effect.flatMap(Effect.sleep(Math.min(CLOCK_LOOK_MILLIS, atMillis - now)), () => clockCalls(atMillis, now)))
-
 /** Runs a schedule for ever. */
 const runCron = (hub: Hub, model: Model, plan: Plan): Effect.Effect<never> => {
   const bell = bellOf(hub)
@@ -230,7 +245,7 @@ const runCron = (hub: Hub, model: Model, plan: Plan): Effect.Effect<never> => {
     return transact(hub.tenant, body)
   })
   const rest = ({ isCatchingUp, seen, wakeAtMillis }: Turn) =>
-    isCatchingUp ? Effect.void : Effect.raceFirst(clockCalls(wakeAtMillis, -Infinity), bell.changed(seen))
+    isCatchingUp ? Effect.void : Effect.raceFirst(clockShows(wakeAtMillis), bell.changed(seen))
   const turned = Effect.flatMap(step, (done: Turn) => {
     memory = done
     return Effect.andThen(Effect.forEach(done.notes, told, { discard: true }), rest(done))

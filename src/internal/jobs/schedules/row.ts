@@ -4,9 +4,10 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import { packValue, unpackOwn } from "../../data/codec.ts"
+import { isTime } from "../../tenant/limits.ts"
 import type { Place } from "../definition/model.ts"
 
-/** Rows of another format are taken for none: the schedule begins anew. */
+/** Rows of a later format are taken for none: who begins with the schedule begins anew. */
 const FORMAT = 1
 
 export interface Row {
@@ -42,7 +43,6 @@ const encode = (row: Row): Uint8Array =>
   ])
 
 const isText = (value: unknown): boolean => typeof value === "string"
-const isTime = (value: unknown): boolean => Number.isFinite(value)
 const isTimeOrNone = (value: unknown): boolean => value === null || isTime(value)
 
 /** What the fields of a row are, in their order. */
@@ -59,13 +59,13 @@ const FIELDS: ReadonlyArray<(value: any) => boolean> = [
   (requests) => Array.isArray(requests) && requests.every(isTime)
 ]
 
-/** A row, or `undefined` for bytes that this version did not write. */
-export const decode = (bytes: Uint8Array): Row | undefined => {
+/** A row, or `undefined` for one of a later version, or what bytes are that no version wrote. */
+export const decode = (bytes: Uint8Array): Row | "damaged" | undefined => {
   const unpacked = unpackOwn(bytes)
   const fields: any = Result.isSuccess(unpacked) ? unpacked.success : undefined
-  if (!Array.isArray(fields) || fields.length !== FIELDS.length || !FIELDS.every((is, i) => is(fields[i]))) {
-    return undefined
-  }
+  if (!Array.isArray(fields)) return "damaged"
+  if (Number.isSafeInteger(fields[0]) && fields[0] > FORMAT) return undefined
+  if (fields.length !== FIELDS.length || !FIELDS.every((is, i) => is(fields[i]))) return "damaged"
   return {
     identity: fields[1],
     expression: fields[2],
@@ -79,7 +79,7 @@ export const decode = (bytes: Uint8Array): Row | undefined => {
   }
 }
 
-export const read = ({ keys, state }: Place, name: string): Effect.Effect<Row | undefined> =>
+export const read = ({ keys, state }: Place, name: string): Effect.Effect<Row | "damaged" | undefined> =>
   Effect.map(state.get(keys.schedule(name)), (bytes) => bytes === undefined ? undefined : decode(bytes))
 
 export const write = ({ keys, state }: Place, name: string, row: Row): void =>

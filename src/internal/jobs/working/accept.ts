@@ -106,6 +106,8 @@ class Search {
   isAlone = false
   /** Entries that were parked, or cleared. */
   setAside = 0
+  /** How often something was written of the rate of a key. */
+  rated = 0
   bytes = 0
   readonly place: Place
   readonly hub: Hub
@@ -186,8 +188,14 @@ const takeOne = Effect.fnUntraced(function*(search: Search, pendingKey: Uint8Arr
   const rate = place.model.rateLimitPerKey
   if (rate !== undefined && row.key !== undefined) {
     const slot = yield* Rates.beginOfKey(place, rate, row.key, row)
+    search.rated++
     if (slot !== undefined) {
       search.isAlone = false
+      // whoever takes jobs before their time gives none another slot for it
+      if (row.hasSlot && row.scheduledAt > place.state.timeMillis) {
+        search.left++
+        return
+      }
       search.setAside++
       return change(place, id, row, { ...row, scheduledAt: slot, order: undefined, hasSlot: true })
     }
@@ -281,16 +289,15 @@ export const take = Effect.fnUntraced(function*(
   const { maxRunning } = model
   const free = maxRunning === Infinity ? wanted.limit : Math.min(wanted.limit, maxRunning - (yield* running(place)))
   if (free <= 0) return none
-  const { rateLimit, rateLimitPerKey } = model
+  const { rateLimit } = model
   const rate = rateLimit === undefined ? UNLIMITED : yield* Rates.allowed(place, rateLimit)
   if (rate.jobs === 0) return { ...none, nextAt: rate.nextAt }
-  if (rateLimitPerKey !== undefined) yield* Rates.clearEnded(place, rateLimitPerKey)
   const skip = hub.spread === 0 ? 0 : yield* Random.nextIntBetween(0, hub.spread)
   const search = new Search(place, hub, wanted.isBusy === true, claimed, skip)
   if (wanted.suspect !== undefined) {
     const { id, pendingKey } = wanted.suspect
     if (!hub.claims.has(Keys.toText(pendingKey))) yield* claim(search, pendingKey, id)
-    if (rateLimit !== undefined && search.jobs.length > 0) yield* Rates.began(place, rateLimit, search.jobs.length)
+    yield* countStarts(search)
     return { ...none, jobs: search.jobs, rows: search.rows, isCut: true, isAlone: search.isAlone }
   }
   const isFixed = wanted.maxScheduledTime !== undefined
@@ -300,8 +307,15 @@ export const take = Effect.fnUntraced(function*(
   // a fixed limit does not move with the clock: what lies beyond it never becomes due
   const nextAt = isFixed ? NEVER : queue.nextAt
   const { isAlone, jobs, rows, suspect } = search
-  if (rateLimit !== undefined && jobs.length > 0) yield* Rates.began(place, rateLimit, jobs.length)
+  yield* countStarts(search)
   return { ...none, jobs, rows, nextAt, isCut, suspect, isAlone }
+})
+
+/** Writes down what the rates count, and clears what they count no more. */
+const countStarts = Effect.fnUntraced(function*({ jobs, place, rated }: Search) {
+  const { rateLimit, rateLimitPerKey } = place.model
+  if (rateLimit !== undefined && jobs.length > 0) yield* Rates.began(place, rateLimit, jobs.length)
+  if (rateLimitPerKey !== undefined) yield* Rates.clearEnded(place, rateLimitPerKey, rated)
 })
 
 /** Gives claims back. Who left one alone that was not taken is told to look again. */
