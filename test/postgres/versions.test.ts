@@ -27,11 +27,11 @@ describe("eight processes on PostgreSQL", () => {
           (rows) => rows.map(({ key }) => JSON.stringify(key))
         )
       )
-      let hasEnded = false
+      const end = { isThere: false }
       let looks = 0
       const reader = yield* Effect.forkChild(Effect.gen(function*() {
         let seen: ReadonlyArray<string> = []
-        while (!hasEnded) {
+        while (!end.isThere) {
           const now = yield* keys
           assert.deepStrictEqual(now.slice(0, seen.length), seen)
           if (now.length > seen.length) looks++
@@ -45,7 +45,7 @@ describe("eight processes on PostgreSQL", () => {
             promisify(execFile)(process.execPath, [child, server.url, schema, String(EACH)]))
         )
       )
-      hasEnded = true
+      end.isThere = true
       yield* Fiber.join(reader)
       assert.isAbove(looks, 10)
       assert.strictEqual((yield* keys).length, ALL)
