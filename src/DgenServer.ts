@@ -5,7 +5,8 @@
  *
  * Handlers are pure: a transaction effect can require `Transaction` and nothing else, so that a batch of messages
  * commits its new state, its answers and the messages it took as one transaction. Side effects are actions: they run
- * after the commit that asked for them, in the process that committed.
+ * after the commit that asked for them, in the process that committed, and are gone with it. Durable ones are kept in the
+ * store until they have run.
  *
  * Messages that a client was told are sent are durable, and each is handled exactly once, in the order they were
  * committed. Info and priority messages are handled at once, past the queue. What you owe: handlers compute and use the
@@ -18,12 +19,14 @@ import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import type { ServiceClass } from "./internal/server/definition/api.ts"
+import type * as Durables from "./internal/server/definition/durable.ts"
 import { From as FromSchema } from "./internal/server/definition/from.ts"
 import type * as Model from "./internal/server/definition/model.ts"
 import type { ActionRequest, At, Lock, NoReply, Reply, Stop, Update } from "./internal/server/definition/outcome.ts"
 import type * as D from "./internal/server/definition/protocol.ts"
 import type { StateVersions } from "./internal/server/definition/versions.ts"
 import * as Versions from "./internal/server/definition/versions.ts"
+import * as Declaring from "./internal/server/durable/declaring.ts"
 import * as Services from "./internal/server/service.ts"
 import type { Transaction } from "./Transaction.ts"
 import type * as Tuple from "./Tuple.ts"
@@ -46,6 +49,18 @@ export type {
   StartError,
   TimerInfo
 } from "./internal/server/definition/api.ts"
+export type {
+  Durable,
+  DurableAction,
+  DurableActions,
+  DurableContext,
+  DurableCounts,
+  DurableListOptions,
+  DurableOptions,
+  DurablePage,
+  DurableState,
+  DurableWorkerOptions
+} from "./internal/server/definition/durable.ts"
 export {
   ActionTimeout,
   CallbackTooLong,
@@ -169,8 +184,8 @@ export type Error<C extends D.Typed, Tag extends D.CallTag<D.TypesOf<C>["message
  * @since 0.1.0
  * @category types
  */
-export type ActionPayload<C extends D.Typed, Tag extends keyof D.TypesOf<C>["actions"]> = D.PayloadType<
-  D.PayloadSchema<D.TypesOf<C>["actions"][Tag]>
+export type ActionPayload<C extends D.Typed, Tag extends keyof D.TypesOf<C>["actions"]> = D.ActionPayload<
+  D.TypesOf<C>["actions"][Tag]
 >
 
 /**
@@ -285,6 +300,71 @@ export {
    */
   CONSUME_K_LIMIT
 } from "./internal/server/checks.ts"
+
+/**
+ * Defines a durable action: it is kept in the store from the commit that asks for it until its handler has succeeded. The
+ * durable actions of one server run one after the other, in the order in which they were asked for, each at least once,
+ * whichever process dies: in any process that runs servers of the definition. They have no order among the others.
+ *
+ * A handler that fails is tried again as `retry` and `maxAttempts` say, and holds up what its server asked for after it; one
+ * that has failed for good is set aside as dead (`requeueDead`). Its `id` is the same on every attempt: give it to whoever
+ * can tell by it that something was done already.
+ *
+ * Throws a `TypeError` for options that cannot be used.
+ *
+ * **Example** (A mail that is sent although its process may die)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Layer, Schema } from "effect"
+ * import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
+ *
+ * class Orders extends DgenServer.Service<Orders>()("Orders", {
+ *   state: Schema.Int,
+ *   messages: { Place: DgenServer.call({ payload: { to: Schema.String }, success: Schema.Int }) },
+ *   actions: { Confirm: DgenServer.durable({ payload: { to: Schema.String, order: Schema.Int }, maxAttempts: 10 }) }
+ * }) {}
+ *
+ * const behaviour = Orders.behaviour({
+ *   init: Effect.succeed(0),
+ *   handlers: {
+ *     Place: ({ to }, orders) => {
+ *       const order = orders + 1
+ *       return DgenServer.reply(order, order, [Orders.action("Confirm", { to, order })])
+ *     }
+ *   }
+ * })
+ *
+ * const sent: Array<string> = []
+ * const OrdersActions = Orders.actionsLayer({
+ *   // its `id` is the same on both attempts: a mail service that is given it sends no mail twice
+ *   Confirm: ({ order, to }, { attempt }) =>
+ *     attempt === 1 ? Effect.fail("the line was busy") : Effect.sync(() => void sent.push(`order ${order} to ${to}`))
+ * })
+ *
+ * const TestStore = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
+ * const OrdersLive = Orders.layer(behaviour).pipe(Layer.provide(OrdersActions), Layer.provideMerge(TestStore))
+ *
+ * const program = Effect.gen(function*() {
+ *   const orders = yield* Orders
+ *   yield* orders.call("Place", { to: "ada" })
+ *   const { finished } = yield* Effect.repeat(Tenant.transact(Orders.durable.counts), {
+ *     until: ({ pending, running }) => pending + running === 0
+ *   })
+ *   return finished
+ * })
+ *
+ * await Effect.runPromise(Effect.provide(program, OrdersLive))
+ * // => 1
+ * sent
+ * // => ["order 1 to ada"]
+ * ```
+ *
+ * @since 0.2.0
+ * @category definitions
+ */
+export const durable = <const P extends D.PayloadInput = undefined>(
+  options: Durables.DurableOptions & { readonly payload?: P } = {}
+): Durables.Durable<D.PayloadSchema<P>> => Declaring.durable(options) as any
 
 /**
  * The outcome that answers a call, keeps a state, and asks for actions after the commit.

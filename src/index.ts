@@ -76,7 +76,8 @@ export * as DgenProxyServer from "./DgenProxyServer.ts"
  *
  * Handlers are pure: a transaction effect can require `Transaction` and nothing else, so that a batch of messages
  * commits its new state, its answers and the messages it took as one transaction. Side effects are actions: they run
- * after the commit that asked for them, in the process that committed.
+ * after the commit that asked for them, in the process that committed, and are gone with it. Durable ones are kept in the
+ * store until they have run.
  *
  * Messages that a client was told are sent are durable, and each is handled exactly once, in the order they were
  * committed. Info and priority messages are handled at once, past the queue. What you owe: handlers compute and use the

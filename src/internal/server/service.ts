@@ -16,6 +16,7 @@ import { captured } from "../observing/lending.ts"
 import { outside } from "../transactions/callback.ts"
 import {
   checkBehaviour,
+  checkDurable,
   checkHandlers,
   checkHostOptions,
   checkList,
@@ -24,11 +25,14 @@ import {
   lenientTuidOf,
   tuidOf
 } from "./checks.ts"
+import type { DurableWorkerOptions } from "./definition/durable.ts"
 import { InvalidOption, type InvalidTuid } from "./definition/errors.ts"
 import { isProtocol, model, namedOptions, protocol } from "./definition/making.ts"
 import type * as Model from "./definition/model.ts"
 import type { HostOptions, Options, Which } from "./definition/options.ts"
 import type { CallOptions, Messages, Protocol } from "./definition/protocol.ts"
+import { operationsOf } from "./durable/operations.ts"
+import { open } from "./durable/worker.ts"
 import type { Host } from "./hosting/host.ts"
 import { host, hosted } from "./hosting/start.ts"
 import type { Lock } from "./kept/head.ts"
@@ -165,6 +169,16 @@ const make = (definition: Model.Definition): object => {
         start(behaviour, Predicate.isObject(started) ? { ...started, tuid: [name] } : started as never) as any
       ),
     start,
+    ...(definition.hasDurable
+      ? {
+        durable: operationsOf(definition),
+        durableLayer: (options?: DurableWorkerOptions) =>
+          Layer.effectDiscard(
+            Effect.flatMap(checkDurable(name, options), (checked) =>
+              Effect.flatMap(Effect.service(Actions), (handlers) => open(definition, handlers, checked)))
+          )
+      }
+      : {}),
     client: (which?: Which) =>
       Effect.map(clientOf(definition, lenientTuidOf(name, which)), (made) => typedClient(definition, made)),
     hostLayer: (behaviour: Model.Behaviour, options?: HostOptions) =>

@@ -6,6 +6,7 @@ import * as Duration from "effect/Duration"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import { show } from "../../data/show.ts"
+import { type Durable, durableOptionsOf } from "./durable.ts"
 import type * as Model from "./model.ts"
 import {
   type Actions,
@@ -60,6 +61,9 @@ export const message = (kind: Model.Kind, options: {
 /** The name of a hosted definition stands in the keys of its servers, beside their tuids. */
 export const HOSTED_NAME_LIMIT_BYTES = 256
 
+/** The name of a durable action stands in the keys of jobs, beside its server's. */
+const DURABLE_TAG_LIMIT_BYTES = 256
+
 /** Timers of one server: more are better many servers. */
 const MAX_TIMERS = 100_000
 
@@ -106,6 +110,29 @@ const checkLimits = (
   }
   if (maxQueueLength !== undefined && !isWhole(maxQueueLength, Number.MAX_SAFE_INTEGER)) {
     throw new TypeError(`${name}: maxQueueLength must be a whole number, 1 or more, not ${show(maxQueueLength)}`)
+  }
+}
+
+const bytesOf = (text: string): number => new TextEncoder().encode(text).length
+
+/** Throws a `TypeError` where names of durable actions are no part of a job's type. */
+const checkDurable = (name: string, actions: object): void => {
+  const tags = Object.entries(actions).flatMap(([tag, action]) => durableOptionsOf(action) === undefined ? [] : [tag])
+  if (tags.length === 0) return
+  if (bytesOf(name) > HOSTED_NAME_LIMIT_BYTES) {
+    throw new TypeError(
+      `${name}: the name of a server with durable actions has ${HOSTED_NAME_LIMIT_BYTES} bytes at the most: shorten it`
+    )
+  }
+  for (const tag of tags) {
+    const bytes = bytesOf(tag)
+    if (bytes === 0 || bytes > DURABLE_TAG_LIMIT_BYTES || !tag.isWellFormed()) {
+      throw new TypeError(
+        `${name}: the name of a durable action must be a text of 1 to ${DURABLE_TAG_LIMIT_BYTES} bytes, not ${
+          show(tag)
+        }`
+      )
+    }
   }
 }
 
@@ -159,12 +186,13 @@ const checkDefinition = (
   if (options.hosted !== undefined && typeof options.hosted !== "boolean") {
     throw new TypeError(`${name}: hosted must be true or false, not ${show(options.hosted)}`)
   }
-  if (options.hosted === true && new TextEncoder().encode(name).length > HOSTED_NAME_LIMIT_BYTES) {
+  if (options.hosted === true && bytesOf(name) > HOSTED_NAME_LIMIT_BYTES) {
     throw new TypeError(
       `${name}: the name of a hosted server has ${HOSTED_NAME_LIMIT_BYTES} bytes at the most: shorten it`
     )
   }
   checkLimits(name, options)
+  checkDurable(name, actions)
 }
 
 /** The runtime's model of a definition; throws a `TypeError` for what is none. */
@@ -210,10 +238,12 @@ const modelOf = (name: string, options: Parameters<typeof model>[1]): Model.Defi
       return [tag, { tag, kind: definition[MessageTypeId], locks, payload, success, error }]
     })
   ),
-  actions: new Map(
-    Object.entries(options.actions ?? {}).map(([tag, payload]) => [
-      tag,
-      { tag, payload: payloadSchema(`${name}: the payload of the action "${tag}"`, payload) }
-    ])
-  )
+  actions: new Map(Object.entries(options.actions ?? {}).map(([tag, action]) => [tag, actionOf(name, tag, action)])),
+  hasDurable: Object.values(options.actions ?? {}).some((action) => durableOptionsOf(action) !== undefined)
 })
+
+const actionOf = (name: string, tag: string, action: Actions[string]): Model.Action => {
+  const durable = durableOptionsOf(action)
+  const payload = durable === undefined ? action as PayloadInput : (action as Durable<PayloadInput>).payload
+  return { tag, payload: payloadSchema(`${name}: the payload of the action "${tag}"`, payload), durable }
+}

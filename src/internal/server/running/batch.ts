@@ -25,6 +25,7 @@ import * as Queue from "../../queue/queue.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { yieldTurn } from "../../transactions/turns.ts"
 import { type Armed, signalKey, watchKey } from "../../transactions/watching.ts"
+import { keep, passing, prepare, type Prepared } from "../durable/asking.ts"
 import type { Asked } from "../handling/actions.ts"
 import { atRest, measured, type Measures } from "../handling/gauges.ts"
 import { answerOf, Crash, handle, type Handled, type Incoming, type Unread } from "../handling/handlers.ts"
@@ -277,6 +278,7 @@ const runItems = Effect.fnUntraced(function*(
   const envelopeOf = (index: number) => decoded[index] ??= Envelopes.decode(items[index]!.message)
   yield* state.prefetch(() => keysToRead(server, items.length, envelopeOf))
   const actions: Array<Asked> = []
+  const durable: Array<Prepared> = []
   const outcomes: Array<Handled["outcome"] | "void" | "repeated"> = []
   let current = loaded.state
   let taken = 0
@@ -332,11 +334,12 @@ const runItems = Effect.fnUntraced(function*(
       takeBack?.()
       break
     }
-    const { handled, input } = ran
+    const { handled, input, prepared } = ran
     taken++
     isLeftOpen ||= input.caller !== undefined && handled.answer === undefined && !handled.stopped
     current = handled.state
-    actions.push({ id: input.id, span: handled.span, requests: handled.actions })
+    actions.push({ id: input.id, span: handled.span, requests: passing(server.definition, handled.actions) })
+    durable.push(...prepared)
     outcomes.push(handled.outcome)
     if (handled.stopped || handled.locks || handled.isGone) {
       last = { handled, item, input }
@@ -362,6 +365,7 @@ const runItems = Effect.fnUntraced(function*(
         return new Crash(tags, Cause.die(error), logs, taken === 1 ? 0 : undefined)
       }
     )
+  yield* keep(server, state, durable)
   const rests = lock === undefined && taken === seen &&
     (yield* rest(server, state, pace, items[taken - 1]))
   state.onCommit.push(() => {
@@ -512,6 +516,7 @@ const runItem = Effect.fnUntraced(function*(
   }
   const input = message.success
   const handled = yield* handle(server, runner, logs, input, current, index)
+  const prepared = yield* prepare(server, handled, { tag: input.message.tag, logs, index })
   const answer = answerOf(input.message, handled)
   yield* conclude(server, state, input, handled, answer)
   if (input.caller !== undefined && !handled.locks) {
@@ -519,5 +524,5 @@ const runItem = Effect.fnUntraced(function*(
       ? leaveOpen(state, server.keys, input.caller)
       : answerCaller(server.keys, state, input.caller, answer)
   }
-  return { handled, input }
+  return { handled, input, prepared }
 })

@@ -37,6 +37,7 @@ import {
   ServerKilled,
   ServerStopped
 } from "../definition/errors.ts"
+import { keep, passing, prepare } from "../durable/asking.ts"
 import { runActions } from "../handling/actions.ts"
 import { answerOf, Crash, handle, type Handled, type Incoming } from "../handling/handlers.ts"
 import { record, retried } from "../handling/metrics.ts"
@@ -131,6 +132,7 @@ const body = Effect.fnUntraced(function*(
   const input: Incoming = { ...direct, id }
   const handled = yield* handle(server, runner, logs, input, loaded.state, undefined)
   if ((handled.locks || handled.isGone) && isLocked) return yield* new Locked({ ...identityOf(server), tag })
+  const durable = yield* prepare(server, handled, { tag, logs, index: undefined })
   const kept = handled.locks && inline ? { message: yield* envelopeOf(direct, state), attempts: 0 } : undefined
   const lock = handled.locks ? acquire(server, state, input, kept) : undefined
   const answer = answerOf(input.message, handled) ?? inlineAnswer(state)
@@ -142,6 +144,7 @@ const body = Effect.fnUntraced(function*(
   const saved = handled.isGone === true
     ? yield* end(server, state, loaded.head, handled.state)
     : yield* Effect.mapError(save(server, state, loaded, handled.state, change, isNeeded), wrong)
+  yield* keep(server, state, durable)
   state.onCommit.push(() => {
     logs.release()
     record(server, server.metrics.outcome(handled.outcome), 1)
@@ -195,11 +198,12 @@ const after = (
   const { acquired, handled } = ran
   // a call that locks hears how its lock ends, if it was not answered before
   if (acquired === undefined || ran.progress._tag === "Handled" && ran.caller !== undefined) progress(ran.progress)
+  const requests = passing(server.definition, handled.actions)
   const rest = acquired !== undefined
     ? locked(server, acquired, progress)
-    : handled.actions.length === 0
+    : requests.length === 0
     ? Effect.void
-    : runActions(server, [{ id: ran.id, span: handled.span, requests: handled.actions }], handled.state)
+    : runActions(server, [{ id: ran.id, span: handled.span, requests }], handled.state)
   return ran.progress._tag === "Waits" ? Effect.andThen(forgetIfGone(server, ran.caller), rest) : rest
 }
 
