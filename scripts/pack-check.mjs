@@ -15,7 +15,7 @@ const run = (title, command, args, cwd = process.cwd()) => {
   process.exit(1)
 }
 
-run("the build", "tsc", ["-b", "tsconfig.src.json"])
+run("the build", "npm", ["run", "--silent", "build:all"])
 run("npm pack", "npm", ["pack", "--pack-destination", folder, "--loglevel=error"])
 const tarball = join(folder, readdirSync(folder).find((name) => name.endsWith(".tgz")))
 run("publint", "publint", [tarball, "--strict"])
@@ -71,6 +71,31 @@ run("compiling the consumer", "tsc", ["-p", "."], consumer)
 const printed = run("running the consumer", "node", ["main.ts"], consumer).trim()
 if (printed !== "41 ok") {
   console.error(`the consumer printed ${JSON.stringify(printed)}`)
+  process.exit(1)
+}
+writeFileSync(
+  join(consumer, "dashboard.ts"),
+  `import { Effect, Layer } from "effect"
+import { HttpRouter, HttpServer } from "effect/http"
+import { Dashboard, MemoryBackend, Tenant } from "effect-dgen"
+
+const dashboard = Dashboard.layer({ authorize: () => Effect.succeed(true) }).pipe(
+  Layer.provide(Tenant.layer(["consumer"])),
+  Layer.provide(MemoryBackend.layer)
+)
+const { dispose, handler } = HttpRouter.toWebHandler(Layer.provide(dashboard, HttpServer.layerServices), {
+  disableLogger: true
+})
+for (const path of ["", "app.js", "style.css", "icon.svg", "api/overview"]) {
+  const answer = await handler(new Request("http://localhost/dgen/" + path))
+  console.log(path, answer.status, (await answer.text()).length > 100)
+}
+await dispose()
+`
+)
+const shown = run("running the dashboard", "node", ["dashboard.ts"], consumer).trim().split("\n")
+if (shown.length !== 5 || !shown.every((line) => line.endsWith("200 true"))) {
+  console.error(`the dashboard of the package answered ${shown.join(", ")}`)
   process.exit(1)
 }
 run("the program effect-dgen", "npx", ["effect-dgen", "--help"], consumer)

@@ -22,6 +22,8 @@ import * as Result from "effect/Result"
 import type * as Stream from "effect/Stream"
 import type { BackendError } from "./BackendError.ts"
 import type { DeadLetterNotFound } from "./DurableQueue.ts"
+import type { CheckProgress, Finding } from "./internal/inspect/check/finding.ts"
+import * as Checking from "./internal/inspect/check/tenant.ts"
 import type {
   DefinitionUnknown,
   InvalidMessage,
@@ -42,6 +44,7 @@ import type { Tenant } from "./Tenant.ts"
 import type { Transaction } from "./Transaction.ts"
 import type * as Tuple from "./Tuple.ts"
 
+export type { CheckProgress, Finding, FindingKind } from "./internal/inspect/check/finding.ts"
 export { DefinitionUnknown, InvalidMessage, InvalidOption, ServerNotFound } from "./internal/inspect/errors.ts"
 export type {
   ElementRow,
@@ -460,3 +463,15 @@ export const runSchedule: OfSchedule<readonly [name: string, millis: number]> = 
 export const stats: (
   options?: { readonly after?: string | undefined }
 ) => Effect.Effect<Statistics.Stats, InvalidInput, Transaction> = Statistics.stats
+
+/**
+ * Reads a tenant and tells what does not belong: parts without a whole, counters that lie, rows without an owner, missing
+ * entries. Each server is looked at in one transaction, so it can be used while programs run; it changes nothing. `onProgress`
+ * is told after each transaction how far it has come.
+ *
+ * @since 0.2.0
+ * @category looking
+ */
+export const check: (
+  options?: { readonly onProgress?: ((progress: CheckProgress) => void) | undefined }
+) => Stream.Stream<Finding, BackendError, Tenant> = Checking.check

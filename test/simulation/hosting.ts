@@ -287,6 +287,9 @@ const millisOf = (bytes: Uint8Array): number => new DataView(bytes.buffer, bytes
 
 const SETTLING_MILLIS = 5 * 60_000
 
+/** The tick can be on its way at the moment of a look, and is not at the next one. */
+const LOOKS = 3
+
 /** What the store holds of what was sent. */
 export const found = (told: Told) =>
   Effect.gen(function*() {
@@ -310,7 +313,8 @@ export const settle = (world: World, told: Told) =>
     yield* world.calm
     const last = yield* world.spawn("last host", host(told, {}, 0))
     yield* Effect.sleep(SETTLING_MILLIS)
-    const all = yield* found(told)
+    const look = Effect.delay(found(told), "1 second")
+    const all = yield* Effect.repeat(look, { until: ({ isDone }) => isDone, times: LOOKS - 1 })
     yield* last.kill
     return all
   })

@@ -1,6 +1,6 @@
 /** What is simulated: each scenario runs from a seed and says what does not hold. */
-import { Clock, Effect } from "effect"
-import type { Backend } from "effect-dgen"
+import { Clock, Effect, Stream } from "effect"
+import { type Backend, Inspect, Tenant } from "effect-dgen"
 import type * as Scope from "effect/Scope"
 import { allFaults, type Faults, run, type SimulationStuck, type World } from "../../src/testing/Simulation.ts"
 import * as Callers from "./callers.ts"
@@ -27,9 +27,17 @@ export interface Scenario {
 
 const died = (history: ReadonlyArray<string>): boolean => history.some((line) => / dies | killed/.test(line))
 
+/** What does not belong in a tenant, when all is over. */
+const foreign = (tenant: string) =>
+  Stream.runCollect(Inspect.check()).pipe(
+    Effect.map((found) => Array.from(found, ({ kind, problem, subject }) => `${subject}, ${kind}: ${problem}`)),
+    Effect.provide(Tenant.layer([tenant]))
+  )
+
 /** A scenario: each seed has what it is told anew, a program, and what must hold of both. */
 const scenario = <Told, A, E>(options: {
   readonly name: string
+  readonly tenant: string
   readonly faults: Faults
   readonly told: () => Told
   readonly program: (world: World, told: Told) => Effect.Effect<A, E, Backend.Backend | Scope.Scope>
@@ -38,9 +46,18 @@ const scenario = <Told, A, E>(options: {
   name: options.name,
   run: (seed) => {
     const told = options.told()
-    return run({ seed, faults: options.faults }, (world) => options.program(world, told)).pipe(
+    const program = (world: World) =>
+      Effect.gen(function*() {
+        const found = yield* options.program(world, told)
+        yield* world.calm
+        return { found, foreign: yield* foreign(options.tenant) }
+      })
+    return run({ seed, faults: options.faults }, program).pipe(
       Effect.mapError((error) => error as SimulationStuck | Error),
-      Effect.map((result) => ({ ...result, problems: options.check(told, result.value, died(result.history)) }))
+      Effect.map((result) => ({
+        ...result,
+        problems: [...options.check(told, result.value.found, died(result.history)), ...result.value.foreign]
+      }))
     )
   }
 })
@@ -69,6 +86,7 @@ const awaitAll = (world: World, programs: Record<string, Parameters<World["spawn
 const journal = (name: string, faults: Faults): Scenario =>
   scenario({
     name,
+    tenant: "journal",
     faults,
     told: Journal.makeTold,
     check: Journal.check,
@@ -88,6 +106,7 @@ const journal = (name: string, faults: Faults): Scenario =>
 const poison = (name: string, faults: Faults): Scenario =>
   scenario({
     name,
+    tenant: "sieve",
     faults,
     told: Poison.makeTold,
     check: Poison.check,
@@ -102,6 +121,7 @@ const poison = (name: string, faults: Faults): Scenario =>
 const callers = (name: string, faults: Faults, all: boolean): Scenario =>
   scenario({
     name,
+    tenant: "desk",
     faults,
     told: Callers.makeTold,
     program: Effect.fnUntraced(function*(world, told) {
@@ -122,6 +142,7 @@ const callers = (name: string, faults: Faults, all: boolean): Scenario =>
 const kill = (name: string, faults: Faults): Scenario =>
   scenario({
     name,
+    tenant: "doomed",
     faults,
     told: Kill.makeTold,
     check: Kill.check,
@@ -138,6 +159,7 @@ const kill = (name: string, faults: Faults): Scenario =>
 const linear = (name: string, faults: Faults): Scenario =>
   scenario({
     name,
+    tenant: "shelf",
     faults,
     told: Linear.makeTold,
     check: Linear.check,
@@ -155,6 +177,7 @@ const slow: Faults = { slowCommit: 0.3, slowRead: 0.2, lostWatch: 0.1, spuriousW
 const contention = (name: string): Scenario =>
   scenario({
     name,
+    tenant: "journal",
     faults: slow,
     told: () => ({ conflicts: new Map() as Contention.Conflicts, journal: Journal.makeTold() }),
     check: (told) => Contention.check(told.conflicts),
@@ -182,6 +205,7 @@ const contention = (name: string): Scenario =>
 const rivals = (name: string): Scenario =>
   scenario({
     name,
+    tenant: "journal",
     faults: slow,
     told: Journal.makeTold,
     check: Journal.check,
@@ -199,6 +223,7 @@ const rivals = (name: string): Scenario =>
 const jobs = (name: string, faults: Faults, isSteady: boolean): Scenario =>
   scenario({
     name,
+    tenant: "jobs",
     faults,
     told: Jobs.makeKnown,
     program: Effect.fnUntraced(function*(world, told) {
@@ -214,6 +239,7 @@ const jobs = (name: string, faults: Faults, isSteady: boolean): Scenario =>
 const hosting = (name: string, faults: Faults): Scenario =>
   scenario({
     name,
+    tenant: "ward",
     faults,
     told: Hosting.makeTold,
     check: (told: Hosting.Told, found: Effect.Success<ReturnType<typeof Hosting.settle>>) => Hosting.check(told, found),

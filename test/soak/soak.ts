@@ -10,8 +10,8 @@
  * 3. The last life is a quiet one, in this process. Its clock is set forward, past every time after which a caller or a
  *    layer counts as dead, so that all that the dead left must be swept.
  */
-import { Clock, Effect, Exit, type Scope } from "effect"
-import { type Backend, SqliteBackend, Tenant, Transaction, Tuple } from "effect-dgen"
+import { Clock, Effect, Exit, type Scope, Stream } from "effect"
+import { type Backend, Inspect, SqliteBackend, Tenant, Transaction, Tuple } from "effect-dgen"
 import { type ChildProcess, fork } from "node:child_process"
 import * as path from "node:path"
 import * as Heads from "../../src/internal/server/kept/head.ts"
@@ -263,7 +263,8 @@ const leftOver = Effect.map(
       // servers stand in the list of their definition, too, and the tenant says that the lists are complete
       area !== 0 &&
       !(area === 1 &&
-        (kind === "s" && BELONGS.has(String(what)) || kind === "d" && what === "list" || kind === "listed"))
+        (kind === "s" && BELONGS.has(String(what)) || kind === "d" && (what === "list" || what === "record") ||
+          kind === "listed"))
     )
 )
 
@@ -311,12 +312,20 @@ const settle = (told: Told, later: Later, sweeps: number) =>
     }
   }).pipe(Effect.scoped, Effect.provide(Tenant.layer(["journal"])))
 
+/** What does not belong in the tenant. */
+const foreign = Stream.runCollect(Inspect.check()).pipe(
+  Effect.map((found) => Array.from(found, ({ kind, problem, subject }) => `${subject}, ${kind}: ${problem}`)),
+  Effect.provide(Tenant.layer(["journal"]))
+)
+
 /** What is left when the last layer has closed too. */
 const remains = Effect.provide(leftOver, Tenant.layer(["journal"]))
 
 const inspect = (processes: Processes): Effect.Effect<Report, unknown, Backend.Backend | Scope.Scope> =>
   Effect.gen(function*() {
     const { kills, lives, told } = processes
+    // what lies there when all were killed in their work belongs there, too
+    const killed = yield* foreign
     const later = new Later()
     const clock = later.clock(yield* Clock.Clock)
     const settled = yield* settle(told, later, sweepsFor(lives)).pipe(
@@ -338,7 +347,9 @@ const inspect = (processes: Processes): Effect.Effect<Report, unknown, Backend.B
     const problems = [
       ...check(told, { applied, state }, true),
       ...checkBank(processes.bank, accounts),
-      ...(yield* checkForeign(processes.foreign))
+      ...(yield* checkForeign(processes.foreign)),
+      ...killed,
+      ...(yield* foreign)
     ]
     if (counts.acknowledged < kills) {
       problems.push(`${kills} kills, and ${counts.acknowledged} messages: nothing was tested`)

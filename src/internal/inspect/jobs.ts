@@ -16,9 +16,18 @@ import {
   JobNotFound,
   type ScheduleNotFound
 } from "../jobs/definition/errors.ts"
-import { type State, STATES } from "../jobs/definition/layout.ts"
-import { bareModel, checkId, keysOf, type Model, TYPE_LIMIT_BYTES, within } from "../jobs/definition/model.ts"
-import { isWaiting } from "../jobs/kept/places.ts"
+import { STAMP_BYTES, type State, STATES } from "../jobs/definition/layout.ts"
+import {
+  bareModel,
+  checkId,
+  keysOf,
+  type Model,
+  type Place,
+  TYPE_LIMIT_BYTES,
+  within
+} from "../jobs/definition/model.ts"
+import { hasEnded } from "../jobs/kept/parents.ts"
+import { isWaiting, tryLoad } from "../jobs/kept/places.ts"
 import { readRecord } from "../jobs/kept/record.ts"
 import { decode, readData, type Row } from "../jobs/kept/row.ts"
 import * as Settings from "../jobs/kept/settings.ts"
@@ -26,6 +35,8 @@ import * as Listing from "../jobs/operations/listing.ts"
 import * as Many from "../jobs/operations/many.ts"
 import * as Operations from "../jobs/operations/operations.ts"
 import * as Control from "../jobs/schedules/control.ts"
+import { advance, ownerOf } from "../server/durable/chain.ts"
+import { putBack } from "../server/durable/operations.ts"
 import { libraryPrefix } from "../tenant/layout.ts"
 import type { TransactionState } from "../transactions/state.ts"
 import { InvalidOption } from "./errors.ts"
@@ -60,6 +71,8 @@ const elementOf = (element: Tuple.Element): ElementRow => ({ text: textOf(elemen
 export interface JobTypeRow {
   readonly type: ElementRow
   readonly counts: Listing.Counts
+  /** Runs that have begun since the type was used first: of two looks, the difference is how fast. */
+  readonly runs: number
   readonly isPaused: boolean
   /** When the pending job was due that was due first, of those with the highest priority. */
   readonly oldestDueAt: number | undefined
@@ -137,8 +150,21 @@ export interface ScheduleRow extends Control.Scheduled {
   readonly type: ElementRow
 }
 
-/** Runs may be limited: who makes room for one rings, as if they were. */
-const modelOf = (type: Tuple.Element): Model => ({ ...bareModel(type), maxRunning: Number.MAX_SAFE_INTEGER })
+/**
+ * Runs may be limited: who makes room for one rings, as if they were. From the end of a durable action of a server follows
+ * what does where its definition is at hand.
+ */
+const modelOf = (type: Tuple.Element): Model => {
+  const owner = ownerOf(type)
+  const ended = owner && advance(owner.name, owner.tag)
+  return { ...bareModel(type), maxRunning: Number.MAX_SAFE_INTEGER, ended }
+}
+
+/** A durable action goes to the end of those of its server: two of them never run together. */
+const againOf = (type: Tuple.Element): Many.Again | undefined => {
+  const owner = ownerOf(type)
+  return owner && ((place, id, row) => putBack(place, owner.name, owner.tag, String(id), row))
+}
 
 const checkType = (type: unknown): Effect.Effect<Model, InvalidOption> => {
   const packed = type === undefined ? undefined : Tuple.packResult([type as Tuple.Element])
@@ -163,6 +189,21 @@ const withModel = <A, E, R>(
 
 const typesPrefix = (tenant: Uint8Array): Uint8Array => Tuple.pack(["j"], libraryPrefix(tenant))
 
+/** The type that a key begins with, and the rest of its elements, where it has no more than those. */
+export const typeOfKey = (
+  key: Uint8Array,
+  prefix: Uint8Array
+): { readonly type: Tuple.Element; readonly rest: Tuple.Tuple | undefined } | undefined => {
+  const [type, ...rest] = Result.getOrElse(Tuple.unpackResult(key, prefix.length), (): Tuple.Tuple => [])
+  if (type !== undefined) return { type, rest }
+  // signs of life end with bytes that are no element
+  const end = key.length - STAMP_BYTES
+  const [cut] = end > prefix.length
+    ? Result.getOrElse(Tuple.unpackResult(key.subarray(0, end), prefix.length), (): Tuple.Tuple => [])
+    : []
+  return cut === undefined ? undefined : { type: cut, rest: undefined }
+}
+
 /** The types that have anything, from a key on. */
 export const typesFrom = Effect.fnUntraced(function*(state: TransactionState, from: Uint8Array, limit: number) {
   const prefix = typesPrefix(state.prefix)
@@ -172,11 +213,11 @@ export const typesFrom = Effect.fnUntraced(function*(state: TransactionState, fr
   for (let looked = 0; looked < limit; looked++) {
     const [row] = yield* state.getRange(at, end, { limit: 1, snapshot: true })
     if (row === undefined) return { types, next: undefined }
-    const [type] = Result.getOrElse(Tuple.unpackResult(row.key, prefix.length), (): Tuple.Tuple => [])
-    if (type === undefined) at = Keys.next(row.key)
+    const found = typeOfKey(row.key, prefix)
+    if (found === undefined) at = Keys.next(row.key)
     else {
-      types.push(type)
-      at = Tuple.strinc(Tuple.pack([type], prefix))
+      types.push(found.type)
+      at = Tuple.strinc(Tuple.pack([found.type], prefix))
     }
   }
   return { types, next: at }
@@ -186,9 +227,10 @@ const typeRow = Effect.fnUntraced(function*(
   state: TransactionState,
   type: Tuple.Element
 ): Effect.fn.Return<JobTypeRow, InvalidOption, Transaction> {
-  const [counts, isPaused, schedules, hidden, oldestDueAt] = yield* withModel(type, (model) =>
+  const [counts, runs, isPaused, schedules, hidden, oldestDueAt] = yield* withModel(type, (model) =>
     Effect.all([
       Listing.counts(model),
+      Listing.runs(model),
       Settings.isPaused(model),
       Control.list(model),
       readRecord(state, type),
@@ -197,6 +239,7 @@ const typeRow = Effect.fnUntraced(function*(
   return {
     type: elementOf(type),
     counts,
+    runs,
     isPaused,
     oldestDueAt,
     schedules: schedules.length,
@@ -301,13 +344,30 @@ export const job = Effect.fnUntraced(function*(
 
 const DAMAGED = "names a job whose row cannot be read: it is damaged, or of a later version. Removing it takes it away"
 
+/** Asks for another run. */
+const resubmit = (model: Model, id: Tuple.Element) =>
+  Effect.gen(function*() {
+    const again = againOf(model.type)
+    if (again !== undefined) {
+      const state = yield* Transaction
+      const place: Place = { model, state, keys: keysOf(state.prefix, model.type) }
+      yield* checkId(model, id)
+      const row = yield* tryLoad(place, id)
+      if (row !== undefined && row !== "unreadable" && hasEnded(row.state)) {
+        yield* again(place, id, row)
+        return "pending" as const
+      }
+    }
+    return yield* Operations.resubmit(model, id)
+  })
+
 /** Runs a dead or finished job again. */
 export const requeueJob = (
   type: Tuple.Element,
   id: Tuple.Element
 ): Effect.Effect<State, InvalidOption | InvalidId | JobNotFound, Transaction> =>
   withModel(type, (model) =>
-    Effect.catchTags(Operations.resubmit(model, id), {
+    Effect.catchTags(resubmit(model, id), {
       // no data is given
       InvalidData: Effect.die,
       JobTooLarge: Effect.die
@@ -332,7 +392,7 @@ export const requeueJobs = (
   type: Tuple.Element,
   options: ManyJobs = {}
 ): Effect.Effect<number, InvalidOption | BackendError, Tenant> =>
-  withModel(type, (model) => Many.retryAll(model, options))
+  withModel(type, (model) => Many.retryAll(model, options, againOf(type)))
 
 /** Removes all jobs, or all of a state, in passes. Succeeds with how many. */
 export const removeJobs = (

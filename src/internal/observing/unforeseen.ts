@@ -18,7 +18,7 @@ const counter = Metric.counter("effect_dgen_unforeseen", {
 })
 
 /** Where something unforeseen happened: few words, since they name a series of the metric. */
-export type Where = "answers" | "consumer" | "hook" | "hosts" | "jobs" | "message" | "pushes" | "sweep"
+export type Where = "answers" | "consumer" | "dashboard" | "hook" | "hosts" | "jobs" | "message" | "pushes" | "sweep"
 
 /** Adds to a metric; whatever a registry or its attributes throw is theirs alone. */
 export const count = <A>(metric: Metric.Metric<A, unknown>, value: A): Effect.Effect<void> =>

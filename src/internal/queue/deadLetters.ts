@@ -44,23 +44,25 @@ export const write = (
   state.add(keys.deadCount, Counters.PLUS_ONE)
 }
 
-const rowOf = (keys: QueueKeys, whole: Pieces.Whole): DeadRow => {
-  const id = Pieces.nameOf(keys.dead, whole)
-  const data = unpackValue(whole.bytes)
-  if (Result.isSuccess(data) && Array.isArray(data.success) && data.success[0] === FORMAT) {
-    const [, attempts, millis, cause, message] = data.success as Array<unknown>
-    if (isCount(attempts) && isTime(millis) && typeof cause === "string" && message instanceof Uint8Array) {
-      return { id, attempts, millis, cause, message }
-    }
-  }
-  return {
-    id,
+/** What the bytes of a row say, if this version wrote them. */
+export const decode = (bytes: Uint8Array): Omit<DeadRow, "id"> | undefined => {
+  const data = Result.getOrUndefined(unpackValue(bytes))
+  if (!Array.isArray(data) || data[0] !== FORMAT) return undefined
+  const [, attempts, millis, cause, message] = data as Array<unknown>
+  return isCount(attempts) && isTime(millis) && typeof cause === "string" && message instanceof Uint8Array
+    ? { attempts, millis, cause, message }
+    : undefined
+}
+
+const rowOf = (keys: QueueKeys, whole: Pieces.Whole): DeadRow => ({
+  id: Pieces.nameOf(keys.dead, whole),
+  ...decode(whole.bytes) ?? {
     attempts: 0,
     millis: 0,
     cause: "this row cannot be read: delete it",
     message: new Uint8Array(whole.bytes)
   }
-}
+})
 
 /** Whether a text can be the name of a dead letter. */
 export const isName = (keys: QueueKeys, id: unknown): id is string =>

@@ -88,6 +88,15 @@ const isWhole = (prefix: Uint8Array, rows: ReadonlyArray<KeyValue>, at: number, 
   return true
 }
 
+/** What is wrong with what `assemble` gave as whole, if something is. */
+export const problemOf = (prefix: Uint8Array, { keys, stamp }: Whole): string | undefined => {
+  if (stamp === NOWHERE.stamp) return "its key is none"
+  const { index, pieces } = placeOf(prefix, keys[0]!)
+  return index === 0 && pieces === keys.length
+    ? undefined
+    : `piece ${index + 1} of ${pieces} is there, and not all of the others`
+}
+
 /** The name of a versionstamp in texts: 20 digits for the commit and 4 for the place in it. */
 export const stampText = (stamp: Tuple.Versionstamp): string =>
   Buffer.from(stamp.bytes).toString("hex") + stamp.userVersion.toString(16).padStart(4, "0")

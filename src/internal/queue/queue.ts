@@ -67,6 +67,9 @@ const itemOf = (whole: Pieces.Whole): Item => {
   return { ...whole, attempts, metMillis, message: bytes === 0 ? whole.bytes : whole.bytes.subarray(bytes) }
 }
 
+/** The message of an item's bytes. */
+export const messageOf = (bytes: Uint8Array): Uint8Array => bytes.subarray(headerOf(bytes).bytes)
+
 /** Adds a message at the end, with the attempts that it has behind it. */
 export const push = (state: TransactionState, keys: QueueKeys, message: Uint8Array, attempts = 0): void => {
   Pieces.append(state, keys.items, withHeader(message, attempts, undefined))

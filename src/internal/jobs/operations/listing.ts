@@ -52,6 +52,17 @@ export const counts = (model: Model): Effect.Effect<Counts, InvalidOption, Trans
     })
   })
 
+/** How many runs have begun since the type was used first. */
+export const runs = (model: Model): Effect.Effect<number, InvalidOption, Transaction> =>
+  within(model, ({ keys, state }) => {
+    const { begin, end } = Tuple.range([], keys.runMoves)
+    return Effect.map(state.getRange(begin, end, { snapshot: true }), (rows) =>
+      rows.reduce((sum, { key, value }) => {
+        const [, to] = Tuple.unpack(key, keys.runMoves.length)
+        return to === "running" ? sum + Counters.read(value) : sum
+      }, 0))
+  })
+
 /**
  * A job as a list shows it.
  *

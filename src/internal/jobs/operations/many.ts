@@ -105,12 +105,14 @@ const overAll = Effect.fnUntraced(function*(
 export const removeAll = (model: Model, options?: ManyOptions<any> & Watched): Effect.Effect<number, Refused, Tenant> =>
   overAll(model, options, undefined, STATES, removeJob)
 
+/** What is done to a job that has ended, so that it runs again. */
+export type Again = (place: Place, id: Tuple.Element, row: Row) => Effect.Effect<unknown>
+
+const runAgain: Again = (place, id, row) => askAgain(place, id, row, { scheduledAt: undefined, data: undefined })
+
 /** Runs all again that are meant: dead ones, unless finished ones are asked for. */
-export const retryAll = (model: Model, options?: ManyOptions<any> & Watched): Effect.Effect<number, Refused, Tenant> =>
-  overAll(
-    model,
-    options,
-    "dead",
-    ["dead", "finished"],
-    (place, id, row) => askAgain(place, id, row, { scheduledAt: undefined, data: undefined })
-  )
+export const retryAll = (
+  model: Model,
+  options?: ManyOptions<any> & Watched,
+  again = runAgain
+): Effect.Effect<number, Refused, Tenant> => overAll(model, options, "dead", ["dead", "finished"], again)
