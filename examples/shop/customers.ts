@@ -13,12 +13,12 @@ export interface Customer {
 }
 
 /** Errors that are answers: the others say that nobody knows yet. */
-const ANSWERS: ReadonlyArray<string> = ["Declined", "NotPayable"]
+const ANSWERS: ReadonlySet<string> = new Set(["Declined", "NotPayable"])
 
 /** Asks until there is an answer: the shop does nothing twice. None is a refusal. */
 const asked = <A, E extends { readonly _tag: string }, R>(request: Effect.Effect<A, E, R>) =>
   request.pipe(
-    Effect.retry({ schedule: Schedule.spaced("100 millis"), while: ({ _tag }) => !ANSWERS.includes(_tag) }),
+    Effect.retry({ schedule: Schedule.spaced("100 millis"), while: ({ _tag }) => !ANSWERS.has(_tag) }),
     Effect.option
   )
 
