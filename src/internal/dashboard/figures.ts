@@ -84,14 +84,23 @@ export class Speed {
   }
 }
 
-/** One measurement. */
+/** One measurement; what could not be measured is a gap in the picture. */
 export interface Point {
   readonly at: number
   readonly takenPerSecond: number | undefined
-  readonly waiting: number
-  readonly oldestMillis: number
+  readonly waiting: number | undefined
+  readonly oldestMillis: number | undefined
   readonly jobsPerSecond: number | undefined
 }
+
+/** A time at which nothing was measured. */
+export const gapAt = (at: number): Point => ({
+  at,
+  takenPerSecond: undefined,
+  waiting: undefined,
+  oldestMillis: undefined,
+  jobsPerSecond: undefined
+})
 
 /** The measurements of the last minutes. */
 export class Points {
@@ -102,14 +111,13 @@ export class Points {
     if (this.#points.length > POINTS_LIMIT) this.#points.shift()
   }
 
-  /** Says that nothing was measured at a time: a gap in the picture. */
   get history(): History {
     const points = this.#points
     return {
       at: points.map(({ at }) => at),
       takenPerSecond: points.map(({ takenPerSecond }) => takenPerSecond ?? null),
-      waiting: points.map(({ waiting }) => waiting),
-      oldestMillis: points.map(({ oldestMillis }) => oldestMillis),
+      waiting: points.map(({ waiting }) => waiting ?? null),
+      oldestMillis: points.map(({ oldestMillis }) => oldestMillis ?? null),
       jobsPerSecond: points.map(({ jobsPerSecond }) => jobsPerSecond ?? null)
     }
   }

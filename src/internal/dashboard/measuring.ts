@@ -5,7 +5,7 @@
  *
  * 1. A round reads a bounded part: the tenant at a glance, the types of jobs, a page of servers. Rounds pause long enough
  *    to take a twentieth of the time at the most, whatever store and machine they run on.
- * 2. Nobody looks, nothing is read: rounds end some time after the last look, and begin again with the next one, which
+ * 2. Nobody looks, nothing is read: rounds end some time after the last look, and begin anew with the next one, which
  *    waits for a fresh one.
  * 3. Figures of servers are those of the last pass over all of them; until the first one is whole, of those that it has
  *    looked at so far.
@@ -66,6 +66,18 @@ class Found {
   readonly runs = new Figures.Speed()
   readonly given = new Map<string, Figures.Speed>()
   readonly givenPerSecond = new Map<string, number | undefined>()
+
+  /** Forgets what would be old for the next one who looks (2). */
+  rest(now: number): void {
+    this.pass = new Figures.Pass()
+    this.after = undefined
+    this.whole = undefined
+    this.takenPerSecond = undefined
+    this.taken.forget()
+    this.runs.forget()
+    this.given.clear()
+    this.points.add(Figures.gapAt(now))
+  }
 
   /** What is shown of the servers. */
   get shown(): Figures.Pass {
@@ -157,9 +169,7 @@ export const make: Effect.Effect<Measuring, never, Tenant | Scope.Scope> = Effec
       const now = yield* Clock.currentTimeMillis
       if (now - found.lookAt > WATCHED_MILLIS) {
         yield* watched.close
-        found.taken.forget()
-        found.runs.forget()
-        found.given.clear()
+        found.rest(now)
       }
     }
   })
