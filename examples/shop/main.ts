@@ -5,6 +5,8 @@
  *   npm run example:shop               a quiet day
  *   npm run example:shop -- 4          a worker is killed four times (kill -9), and another one is started in its place
  *
+ * The front is made of `protocols.ts`, and so are the clients of its customers.
+ *
  * It runs on a SQLite file; with SHOP_STORE=foundationdb:/etc/foundationdb/fdb.cluster on a FoundationDB cluster.
  */
 import { Console, Effect, Layer, Schedule } from "effect"
