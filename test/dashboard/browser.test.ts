@@ -337,6 +337,7 @@ describe("the dashboard in a browser", () => {
         await page.getByRole("dialog").waitFor({ state: "detached" })
         assert.strictEqual(await focused(), "Discard Pay")
         await page.keyboard.press("Enter")
+        await page.getByRole("dialog").waitFor()
         await page.keyboard.press("Tab")
         await page.keyboard.press("Enter")
         await page.getByText("Discarded a dead letter").waitFor()
@@ -495,7 +496,11 @@ describe("the dashboard in a browser", () => {
       })
       assert.strictEqual(yield* Deferred.await(answered), 403)
       assert.deepStrictEqual(results, ["refused", "refused", "refused", "refused"])
-      const framed = yield* browse(() => page.frame("frame")?.content() ?? Promise.resolve(""))
+      const framed = yield* browse(async () => {
+        const frame = page.frame("frame")
+        await frame?.waitForLoadState()
+        return await frame?.content() ?? ""
+      })
       assert.notInclude(framed, "effect-dgen")
       assert.isTrue((yield* rowOf(1))?.deadLetters === 1)
     })
