@@ -16,6 +16,7 @@ import * as fs from "node:fs"
 import { backlog } from "./backlog.ts"
 import { calls, throughput } from "./calls.ts"
 import { clearing } from "./clearing.ts"
+import { dashboard } from "./dashboard.ts"
 import { hosting } from "./hosting.ts"
 import { idle } from "./idle.ts"
 import { memory } from "./memory.ts"
@@ -23,7 +24,7 @@ import { processes } from "./processes.ts"
 import { states } from "./state.ts"
 import { folder, options, store, warmUp } from "./support.ts"
 
-const parts = { calls, throughput, backlog, states, memory, processes, idle, hosting, clearing }
+const parts = { calls, throughput, backlog, states, memory, processes, idle, hosting, clearing, dashboard }
 
 const program = Effect.gen(function*() {
   yield* warmUp

@@ -63,13 +63,13 @@ export interface Polled<A> {
 }
 
 /** What a path answers, asked for again and again while the page is seen. */
-export const usePolled = <A>(path: string): Polled<A> => {
+export const usePolled = <A>(path: string, everyMillis: number = POLL_MILLIS): Polled<A> => {
   const [answer, setAnswer] = useState<{ path: string; data: A | undefined; failed: Failed | undefined }>()
   const again = useRef(() => {})
   useEffect(() => {
     let controller = new AbortController()
     let timer: ReturnType<typeof setTimeout> | undefined
-    let pause = POLL_MILLIS
+    let pause = everyMillis
     const ask = async () => {
       clearTimeout(timer)
       controller.abort()
@@ -79,11 +79,11 @@ export const usePolled = <A>(path: string): Polled<A> => {
       try {
         const data = await request<A>(path, {}, TIMEOUT_MILLIS, signal)
         if (signal.aborted) return
-        pause = POLL_MILLIS
+        pause = everyMillis
         setAnswer({ path, data, failed: undefined })
       } catch (cause) {
         if (signal.aborted) return
-        pause = Math.min(POLL_LIMIT_MILLIS, pause * 2)
+        pause = Math.min(POLL_LIMIT_MILLIS, Math.max(pause, POLL_MILLIS) * 2)
         const failed = cause instanceof Failed ? cause : new Failed(0, String(cause))
         // what was seen last stays, unless the server says that it is not there or not for us
         setAnswer((last) => ({

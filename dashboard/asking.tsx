@@ -1,7 +1,7 @@
 // Questions before anything changes, and what came of it. A question is the browser's own modal dialog: it keeps the
 // keyboard within it, and Escape leaves everything as it is.
 import type { ComponentChildren } from "preact"
-import { useEffect, useRef, useState } from "preact/hooks"
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks"
 import { Failed, mend } from "./api.ts"
 import { signalOf } from "./signal.ts"
 
@@ -39,7 +39,7 @@ const Dialog = ({ question }: { readonly question: Question }) => {
   const [fields, setFields] = useState<object | undefined>(question.form === undefined ? {} : undefined)
   const [isBusy, setBusy] = useState(false)
   const [problem, setProblem] = useState("")
-  useEffect(() => {
+  useLayoutEffect(() => {
     dialog.current?.showModal()
     // the way back, or the first field
     dialog.current?.querySelector<HTMLElement>("[data-first]")?.focus()

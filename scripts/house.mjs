@@ -41,7 +41,24 @@ const ROOMS = [
   ["StateCodec.ts", "state codecs for users"],
   ["internal/queue", "the durable queue and its dead letters"],
   ["DurableQueue.ts", "queues for operators"],
+  ["internal/jobs/definition", "what jobs of a type are: options, keys, errors"],
+  [
+    "internal/jobs/kept",
+    "what is kept of a job: its row, its states and the changes between them, whom it waits for, rates, what is told of it"
+  ],
+  [
+    "internal/jobs/operations",
+    "what a program asks of jobs: transaction effects on one, whom it waits for, looks at many"
+  ],
+  ["internal/jobs/background", "what fibers of a process share for a type: watches, the monitor of leases"],
+  ["internal/jobs/watching", "subscriptions, and waiting for a job"],
+  ["internal/jobs/working", "taking jobs, running their handlers, renewing their leases"],
+  ["internal/jobs/schedules", "jobs that are added at the ticks of a cron expression"],
+  ["Jobs.ts", "jobs for users"],
   ["internal/server/definition", "what a server is: its definition, outcomes, errors, and the types that users see"],
+  ["Protocol.ts", "what can be said to a server, for browsers too"],
+  ["internal/proxy/definition", "what is shown of a server to the outside: options, errors with their statuses"],
+  ["DgenProxy.ts", "servers as procedures and as endpoints, for browsers too"],
   [
     "internal/server/kept",
     "what is kept of a server: where it lies, its head, its state, the indexes that it stands in"
@@ -57,24 +74,13 @@ const ROOMS = [
   ],
   ["internal/server/timers", "messages that are sent at their time: rows, setting, sending what is due"],
   ["internal/server/keys", "messages with a key: each takes effect once, however often it is sent"],
+  ["internal/server/durable", "actions that are not lost with their process: one job after another of each server"],
   ["internal/server/running", "what runs: the consumer and its batches, inline calls, locked handlers, the handle"],
   ["internal/server/hosting", "hosted servers: which process works on which, and what has something to do"],
   ["internal/server", "the service of a definition: options checked, parts put together"],
   ["DgenServer.ts", "servers for users"],
-  ["internal/jobs/definition", "what jobs of a type are: options, keys, errors"],
-  [
-    "internal/jobs/kept",
-    "what is kept of a job: its row, its states and the changes between them, whom it waits for, rates, what is told of it"
-  ],
-  [
-    "internal/jobs/operations",
-    "what a program asks of jobs: transaction effects on one, whom it waits for, looks at many"
-  ],
-  ["internal/jobs/background", "what fibers of a process share for a type: watches, the monitor of leases"],
-  ["internal/jobs/watching", "subscriptions, and waiting for a job"],
-  ["internal/jobs/working", "taking jobs, running their handlers, renewing their leases"],
-  ["internal/jobs/schedules", "jobs that are added at the ticks of a cron expression"],
-  ["Jobs.ts", "jobs for users"],
+  ["internal/proxy/serving", "requests from outside, passed on to servers"],
+  ["DgenProxyServer.ts", "handlers for the procedures and endpoints of servers, as layers"],
   [
     "internal/inspect",
     "looking at what a tenant holds, and mending it, without the definitions of its servers and jobs"
@@ -93,9 +99,6 @@ const ROOMS = [
   ["internal/cli", "the command line"],
   ["index.ts", "all modules by their names"]
 ]
-
-/** Subjects that do not know each other, in neither direction. */
-const APART = [["internal/server", "DgenServer.ts"], ["internal/jobs", "Jobs.ts"]]
 
 const root = "src"
 const walk = (folder) =>
@@ -117,11 +120,6 @@ const OWN_NAME = /(?:\bfrom|\bimport)\s*\(?\s*"(effect-dgen(?:\/[^"]*)?)"/g
 const withoutComments = (text) => text.replace(/\/\*[\s\S]*?\*\//g, "").replace(/^\s*\/\/.*$/gm, "")
 const importsOf = (file, text) =>
   Array.from(text.matchAll(IMPORT), ([, path]) => relative(".", resolve(dirname(file), path)))
-
-/** Which of the subjects that are apart a room is of; -1 for none. */
-const subjectOf = (room) =>
-  APART.findIndex((subject) => subject.some((name) => room === name || room.startsWith(`${name}/`)))
-const areApart = (one, other) => subjectOf(one) >= 0 && subjectOf(other) >= 0 && subjectOf(one) !== subjectOf(other)
 
 const problems = []
 const files = walk(root)
@@ -149,8 +147,6 @@ for (const [file, targets] of imports) {
     if (!imports.has(target)) problems.push(`${file} imports ${target}, and there is none`)
     else if (other > room) {
       problems.push(`${file} (${ROOMS[room][0]}) imports upward: ${target} (${ROOMS[other][0]})`)
-    } else if (areApart(ROOMS[room][0], ROOMS[other][0])) {
-      problems.push(`${file} (${ROOMS[room][0]}) imports ${target}: servers and jobs do not know each other`)
     }
   }
 }

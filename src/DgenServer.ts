@@ -5,7 +5,8 @@
  *
  * Handlers are pure: a transaction effect can require `Transaction` and nothing else, so that a batch of messages
  * commits its new state, its answers and the messages it took as one transaction. Side effects are actions: they run
- * after the commit that asked for them, in the process that committed.
+ * after the commit that asked for them, in the process that committed, and are gone with it. Durable ones are kept in the
+ * store until they have run.
  *
  * Messages that a client was told are sent are durable, and each is handled exactly once, in the order they were
  * committed. Info and priority messages are handled at once, past the queue. What you owe: handlers compute and use the
@@ -18,13 +19,14 @@ import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import type { ServiceClass } from "./internal/server/definition/api.ts"
+import type * as Durables from "./internal/server/definition/durable.ts"
 import { From as FromSchema } from "./internal/server/definition/from.ts"
-import * as Definition from "./internal/server/definition/making.ts"
 import type * as Model from "./internal/server/definition/model.ts"
 import type { ActionRequest, At, Lock, NoReply, Reply, Stop, Update } from "./internal/server/definition/outcome.ts"
 import type * as D from "./internal/server/definition/protocol.ts"
 import type { StateVersions } from "./internal/server/definition/versions.ts"
 import * as Versions from "./internal/server/definition/versions.ts"
+import * as Declaring from "./internal/server/durable/declaring.ts"
 import * as Services from "./internal/server/service.ts"
 import type { Transaction } from "./Transaction.ts"
 import type * as Tuple from "./Tuple.ts"
@@ -47,6 +49,18 @@ export type {
   StartError,
   TimerInfo
 } from "./internal/server/definition/api.ts"
+export type {
+  Durable,
+  DurableAction,
+  DurableActions,
+  DurableContext,
+  DurableCounts,
+  DurableListOptions,
+  DurableOptions,
+  DurablePage,
+  DurableState,
+  DurableWorkerOptions
+} from "./internal/server/definition/durable.ts"
 export {
   ActionTimeout,
   CallbackTooLong,
@@ -95,6 +109,7 @@ export type {
 } from "./internal/server/definition/protocol.ts"
 
 export type { StateVersions } from "./internal/server/definition/versions.ts"
+export { call, cast, info } from "./Protocol.ts"
 
 /**
  * Who waits for an answer: a handler of a call gets it, and may keep it in the state, to answer later with `replyTo`.
@@ -169,8 +184,8 @@ export type Error<C extends D.Typed, Tag extends D.CallTag<D.TypesOf<C>["message
  * @since 0.1.0
  * @category types
  */
-export type ActionPayload<C extends D.Typed, Tag extends keyof D.TypesOf<C>["actions"]> = D.PayloadType<
-  D.PayloadSchema<D.TypesOf<C>["actions"][Tag]>
+export type ActionPayload<C extends D.Typed, Tag extends keyof D.TypesOf<C>["actions"]> = D.ActionPayload<
+  D.TypesOf<C>["actions"][Tag]
 >
 
 /**
@@ -287,84 +302,69 @@ export {
 } from "./internal/server/checks.ts"
 
 /**
- * Defines a call: a message that is answered, with a value of `success` (default: nothing) or an `error` (default:
- * none). With `locks: true` its handler may return `lock`.
+ * Defines a durable action: it is kept in the store from the commit that asks for it until its handler has succeeded. The
+ * durable actions of one server run one after the other, in the order in which they were asked for, each at least once,
+ * whichever process dies: in any process that runs servers of the definition. They have no order among the others.
  *
- * **Example** (A call with all it can have, and one with nothing)
+ * A handler that fails is tried again as `retry` and `maxAttempts` say, and holds up what its server asked for after it; one
+ * that has failed for good is set aside as dead (`requeueDead`). Its `id` is the same on every attempt: give it to whoever
+ * can tell by it that something was done already.
+ *
+ * Throws a `TypeError` for options that cannot be used.
+ *
+ * **Example** (A mail that is sent although its process may die)
  *
  * ```ts import.meta.vitest
  * import { Effect, Layer, Schema } from "effect"
  * import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
  *
- * class Overdrawn extends Schema.TaggedError<Overdrawn>()("Overdrawn", { balance: Schema.Int }) {}
- *
- * class Account extends DgenServer.Service<Account>()("Account", {
+ * class Orders extends DgenServer.Service<Orders>()("Orders", {
  *   state: Schema.Int,
- *   messages: {
- *     Draw: DgenServer.call({ payload: { amount: Schema.Int }, success: Schema.Int, error: Overdrawn }),
- *     Empty: DgenServer.call()
- *   }
+ *   messages: { Place: DgenServer.call({ payload: { to: Schema.String }, success: Schema.Int }) },
+ *   actions: { Confirm: DgenServer.durable({ payload: { to: Schema.String, order: Schema.Int }, maxAttempts: 10 }) }
  * }) {}
  *
- * const AccountLive = Account.layer(Account.behaviour({
- *   init: Effect.succeed(100),
+ * const behaviour = Orders.behaviour({
+ *   init: Effect.succeed(0),
  *   handlers: {
- *     Draw: Effect.fnUntraced(function*({ amount }, balance) {
- *       if (amount > balance) return yield* new Overdrawn({ balance })
- *       return DgenServer.reply(balance - amount, balance - amount)
- *     }),
- *     Empty: () => DgenServer.reply(undefined, 0)
+ *     Place: ({ to }, orders) => {
+ *       const order = orders + 1
+ *       return DgenServer.reply(order, order, [Orders.action("Confirm", { to, order })])
+ *     }
  *   }
- * }))
+ * })
  *
- * const program = Effect.gen(function*() {
- *   const account = yield* Account
- *   const left = yield* account.call("Draw", { amount: 30 })
- *   yield* account.call("Empty")
- *   const error = yield* Effect.flip(account.call("Draw", { amount: 1 }))
- *   return [left, error._tag]
+ * const sent: Array<string> = []
+ * const OrdersActions = Orders.actionsLayer({
+ *   // its `id` is the same on both attempts: a mail service that is given it sends no mail twice
+ *   Confirm: ({ order, to }, { attempt }) =>
+ *     attempt === 1 ? Effect.fail("the line was busy") : Effect.sync(() => void sent.push(`order ${order} to ${to}`))
  * })
  *
  * const TestStore = Tenant.layer(["docs"]).pipe(Layer.provide(MemoryBackend.layer))
- * await Effect.runPromise(program.pipe(Effect.provide(AccountLive.pipe(Layer.provide(TestStore)))))
- * // => [70, "Overdrawn"]
+ * const OrdersLive = Orders.layer(behaviour).pipe(Layer.provide(OrdersActions), Layer.provideMerge(TestStore))
+ *
+ * const program = Effect.gen(function*() {
+ *   const orders = yield* Orders
+ *   yield* orders.call("Place", { to: "ada" })
+ *   const { finished } = yield* Effect.repeat(Tenant.transact(Orders.durable.counts), {
+ *     until: ({ pending, running }) => pending + running === 0
+ *   })
+ *   return finished
+ * })
+ *
+ * await Effect.runPromise(Effect.provide(program, OrdersLive))
+ * // => 1
+ * sent
+ * // => ["order 1 to ada"]
  * ```
  *
- * @since 0.1.0
+ * @since 0.2.0
  * @category definitions
  */
-export const call = <
-  const P extends D.PayloadInput = undefined,
-  S extends D.PureSchema = Schema.Void,
-  E extends D.PureSchema = Schema.Never,
-  const L extends boolean = false
->(options: {
-  readonly payload?: P
-  readonly success?: S
-  readonly error?: E
-  readonly locks?: L
-} = {}): D.Call<D.PayloadSchema<P>, S, E, L> => Definition.message("call", options) as any
-
-/**
- * Defines a cast: a message that is queued and not answered. With `locks: true` its handler may return `lock`.
- *
- * @since 0.1.0
- * @category definitions
- */
-export const cast = <const P extends D.PayloadInput = undefined, const L extends boolean = false>(
-  options: { readonly payload?: P; readonly locks?: L } = {}
-): D.Cast<D.PayloadSchema<P>, L> => Definition.message("cast", options) as any
-
-/**
- * Defines an info message: handled at once, past the queue, and not answered. One that crashes is lost. With
- * `locks: true` its handler may return `lock`.
- *
- * @since 0.1.0
- * @category definitions
- */
-export const info = <const P extends D.PayloadInput = undefined, const L extends boolean = false>(
-  options: { readonly payload?: P; readonly locks?: L } = {}
-): D.Info<D.PayloadSchema<P>, L> => Definition.message("info", options) as any
+export const durable = <const P extends D.PayloadInput = undefined>(
+  options: Durables.DurableOptions & { readonly payload?: P } = {}
+): Durables.Durable<D.PayloadSchema<P>> => Declaring.durable(options) as any
 
 /**
  * The outcome that answers a call, keeps a state, and asks for actions after the commit.
@@ -658,23 +658,34 @@ export const versions = <S extends D.PureSchema>(schema: S): StateVersions<S> =>
  * @since 0.1.0
  * @category definitions
  */
-export const Service = <Self>() =>
-<
-  const Name extends string,
-  S extends D.PureSchema | StateVersions<any>,
-  const M extends D.Messages,
-  const A extends D.Actions = {},
-  const H extends boolean = false
->(
-  name: Name,
-  options: {
-    readonly state: S
-    readonly messages: M
-    readonly actions?: A
-    readonly hosted?: H
-    readonly maxTimers?: number
-    readonly maxQueueLength?: number
-    readonly maxKeys?: number
-    readonly keyRetention?: Duration.Input
-  }
-): ServiceClass<Self, Name, D.StateType<S>, M, A, H> => Services.make(Definition.model(name, options)) as any
+export const Service = <Self>(): {
+  <
+    const Name extends string,
+    S extends D.PureSchema | StateVersions<any>,
+    const M extends D.Messages,
+    const A extends D.Actions = {},
+    const H extends boolean = false
+  >(protocol: D.Protocol<Name, M>, options: Own<S, A, H>): ServiceClass<Self, Name, D.StateType<S>, M, A, H>
+  <
+    const Name extends string,
+    S extends D.PureSchema | StateVersions<any>,
+    const M extends D.Messages,
+    const A extends D.Actions = {},
+    const H extends boolean = false
+  >(
+    name: Name,
+    options: Own<S, A, H> & { readonly messages: M }
+  ): ServiceClass<Self, Name, D.StateType<S>, M, A, H>
+} =>
+(given: string | D.Protocol<string, D.Messages>, options: unknown): any => Services.define(given, options)
+
+/** What a server does not show: all of its definition but its name and its messages. */
+interface Own<S, A, H> {
+  readonly state: S
+  readonly actions?: A
+  readonly hosted?: H
+  readonly maxTimers?: number
+  readonly maxQueueLength?: number
+  readonly maxKeys?: number
+  readonly keyRetention?: Duration.Input
+}

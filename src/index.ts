@@ -43,13 +43,41 @@ export * as BackendError from "./BackendError.ts"
 export * as Dashboard from "./Dashboard.ts"
 
 /**
+ * Servers for browsers and other services: makes of a definition a group of procedures (`effect/rpc`) or of HTTP endpoints
+ * (`effect/http-api`), with the payloads, answers and errors of its messages. `DgenProxyServer` serves them. Like `Protocol`,
+ * this module uses nothing of Node: a browser makes its client of the same group.
+ *
+ * A message is shown if its tag is in `messages`, and to whom `authorization` lets through: what is not said is closed. What
+ * goes wrong inside of the server, or in its store, leaves the process as an id, and lies with it in the log.
+ *
+ * What you owe: an `authorization` that also looks at the address, where not everybody may reach every server (or a `toTuid`
+ * that makes the tuid of who asks), and a `keyOf` for what must not happen twice: a request whose answer got lost is sent again.
+ *
+ * @since 0.2.0
+ */
+export * as DgenProxy from "./DgenProxy.ts"
+
+/**
+ * Serves the groups that `DgenProxy` makes: each request from outside becomes a call or a cast to the server that it names,
+ * through the tenant of the layer, wherever that server runs. What is said of keys, durability and order of messages holds
+ * for these.
+ *
+ * Who goes away before the answer takes the waiting along, but not the message: it may still be handled. What you owe is
+ * what `DgenProxy` says, and a limit of how many requests a process takes at a time.
+ *
+ * @since 0.2.0
+ */
+export * as DgenProxyServer from "./DgenProxyServer.ts"
+
+/**
  * Durable, distributed servers in the `gen_server` model. A server is state plus a queue of messages in the store of a
  * tenant. It exists as long as they do: processes that run it come and go. Any number of processes can send to it, and
  * any number can consume.
  *
  * Handlers are pure: a transaction effect can require `Transaction` and nothing else, so that a batch of messages
  * commits its new state, its answers and the messages it took as one transaction. Side effects are actions: they run
- * after the commit that asked for them, in the process that committed.
+ * after the commit that asked for them, in the process that committed, and are gone with it. Durable ones are kept in the
+ * store until they have run.
  *
  * Messages that a client was told are sent are durable, and each is handled exactly once, in the order they were
  * committed. Info and priority messages are handled at once, past the queue. What you owe: handlers compute and use the
@@ -149,6 +177,18 @@ export * as MemoryBackend from "./MemoryBackend.ts"
  * @since 0.1.0
  */
 export * as PostgresBackend from "./PostgresBackend.ts"
+
+/**
+ * What can be said to a server, and nothing of what it is made of: its name, and its messages with their schemas. This module
+ * uses `effect` and nothing of Node, so that a browser and a server can share a file of definitions. What the server does
+ * not show, its state and its actions, is added by `DgenServer.Service`, in a file that only servers read.
+ *
+ * What you owe: the file of definitions imports `effect` and this module (and `effect-dgen/DgenProxy`, for clients), each by
+ * its own path: `effect-dgen` itself brings the stores along.
+ *
+ * @since 0.2.0
+ */
+export * as Protocol from "./Protocol.ts"
 
 /**
  * The embedded backend: one SQLite file, used by any number of processes of one machine, with nothing to install. A

@@ -53,6 +53,20 @@ describe("examples/two-processes.ts", () => {
   })
 })
 
+describe("examples/mails/main.ts", () => {
+  it("sends each mail, in order, although a process is killed between the commit and the first one", async () => {
+    assert.deepStrictEqual(await example(path.join("mails", "main.ts")), [
+      "ada orders a pen: order 1",
+      "ada orders ink: order 2",
+      "ada orders paper: order 3",
+      "a process is about to send \"order 1: a pen\", and is killed",
+      "  to ada: order 1: a pen, with the id that it had before",
+      "  to ada: order 2: ink",
+      "  to ada: order 3: paper"
+    ])
+  })
+})
+
 /** What the examples print that begin from nothing. */
 const printed: Readonly<Record<string, ReadonlyArray<string>>> = {
   semaphore: [

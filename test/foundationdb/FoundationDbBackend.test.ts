@@ -1,4 +1,5 @@
 import { allBackend } from "../suites/backend/all.ts"
+import { durableSuite } from "../suites/durable/durable.ts"
 import { allHosting } from "../suites/hosting/all.ts"
 import { suite as jobsSuite } from "../suites/jobs/all.ts"
 import { keysSuite } from "../suites/keys/keys.ts"
@@ -24,4 +25,5 @@ onFoundationDb("servers on FoundationDbBackend", (layer) => {
 })
 onFoundationDb("jobs on FoundationDbBackend", (layer) => jobsSuite("jobs on FoundationDbBackend", layer, false))
 onFoundationDb("hosted servers on FoundationDbBackend", (layer) => allHosting("FoundationDbBackend", layer))
+onFoundationDb("durable actions on FoundationDbBackend", (layer) => durableSuite("FoundationDbBackend", layer))
 onFoundationDb("messages with a key on FoundationDbBackend", (layer) => keysSuite("FoundationDbBackend", layer))

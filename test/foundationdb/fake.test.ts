@@ -4,6 +4,7 @@ import { Effect, Layer } from "effect"
 import { Backend } from "effect-dgen"
 import { make } from "../../src/internal/foundationdb/layer.ts"
 import { allBackend } from "../suites/backend/all.ts"
+import { durableSuite } from "../suites/durable/durable.ts"
 import { allHosting } from "../suites/hosting/all.ts"
 import { keysSuite } from "../suites/keys/keys.ts"
 import { allServer } from "../suites/server/all.ts"
@@ -33,4 +34,5 @@ hostileBytesSuite("servers on FoundationDbBackend and a client in memory", layer
 wrongOutcomesSuite("servers on FoundationDbBackend and a client in memory", layer)
 it.skip("jobs: a test of workers does not always end on a client in memory; a cluster runs them all", () => {})
 keysSuite("FoundationDbBackend on a client in memory", layer)
+durableSuite("FoundationDbBackend on a client in memory", layer)
 allHosting("FoundationDbBackend on a client in memory", layer)

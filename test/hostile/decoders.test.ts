@@ -155,6 +155,7 @@ describe("hostile bytes", () => {
     maxKeys: 1,
     keyRetentionMillis: 1,
     maxTimers: 1,
+    hasDurable: false,
     earlier: [],
     state: Schema.Int,
     messages: new Map(),

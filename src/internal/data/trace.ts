@@ -22,10 +22,13 @@ const keptOf = ({ sampled, spanId, traceId }: Tracer.AnySpan): Trace | undefined
     ? { traceId, spanId, sampled: sampled === true }
     : undefined
 
+/** A span as it is kept. */
+export const traceOfSpan = (span: Tracer.AnySpan): Trace | undefined => reading(() => keptOf(span), undefined)
+
 /** The span that a fiber with this context is in. */
 export const traceOf = (context: Context.Context<never>): Trace | undefined => {
   const span = Context.getOrUndefined(context as Context.Context<Tracer.ParentSpan>, Tracer.ParentSpan)
-  return span && reading(() => keptOf(span), undefined)
+  return span && traceOfSpan(span)
 }
 
 /** A trace as plain data. */

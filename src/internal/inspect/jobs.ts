@@ -17,8 +17,17 @@ import {
   type ScheduleNotFound
 } from "../jobs/definition/errors.ts"
 import { STAMP_BYTES, type State, STATES } from "../jobs/definition/layout.ts"
-import { bareModel, checkId, keysOf, type Model, TYPE_LIMIT_BYTES, within } from "../jobs/definition/model.ts"
-import { isWaiting } from "../jobs/kept/places.ts"
+import {
+  bareModel,
+  checkId,
+  keysOf,
+  type Model,
+  type Place,
+  TYPE_LIMIT_BYTES,
+  within
+} from "../jobs/definition/model.ts"
+import { hasEnded } from "../jobs/kept/parents.ts"
+import { isWaiting, tryLoad } from "../jobs/kept/places.ts"
 import { readRecord } from "../jobs/kept/record.ts"
 import { decode, readData, type Row } from "../jobs/kept/row.ts"
 import * as Settings from "../jobs/kept/settings.ts"
@@ -26,6 +35,8 @@ import * as Listing from "../jobs/operations/listing.ts"
 import * as Many from "../jobs/operations/many.ts"
 import * as Operations from "../jobs/operations/operations.ts"
 import * as Control from "../jobs/schedules/control.ts"
+import { advance, ownerOf } from "../server/durable/chain.ts"
+import { putBack } from "../server/durable/operations.ts"
 import { libraryPrefix } from "../tenant/layout.ts"
 import type { TransactionState } from "../transactions/state.ts"
 import { InvalidOption } from "./errors.ts"
@@ -139,8 +150,21 @@ export interface ScheduleRow extends Control.Scheduled {
   readonly type: ElementRow
 }
 
-/** Runs may be limited: who makes room for one rings, as if they were. */
-const modelOf = (type: Tuple.Element): Model => ({ ...bareModel(type), maxRunning: Number.MAX_SAFE_INTEGER })
+/**
+ * Runs may be limited: who makes room for one rings, as if they were. From the end of a durable action of a server follows
+ * what does where its definition is at hand.
+ */
+const modelOf = (type: Tuple.Element): Model => {
+  const owner = ownerOf(type)
+  const ended = owner && advance(owner.name, owner.tag)
+  return { ...bareModel(type), maxRunning: Number.MAX_SAFE_INTEGER, ended }
+}
+
+/** A durable action goes to the end of those of its server: two of them never run together. */
+const againOf = (type: Tuple.Element): Many.Again | undefined => {
+  const owner = ownerOf(type)
+  return owner && ((place, id, row) => putBack(place, owner.name, owner.tag, String(id), row))
+}
 
 const checkType = (type: unknown): Effect.Effect<Model, InvalidOption> => {
   const packed = type === undefined ? undefined : Tuple.packResult([type as Tuple.Element])
@@ -320,13 +344,30 @@ export const job = Effect.fnUntraced(function*(
 
 const DAMAGED = "names a job whose row cannot be read: it is damaged, or of a later version. Removing it takes it away"
 
+/** Asks for another run. */
+const resubmit = (model: Model, id: Tuple.Element) =>
+  Effect.gen(function*() {
+    const again = againOf(model.type)
+    if (again !== undefined) {
+      const state = yield* Transaction
+      const place: Place = { model, state, keys: keysOf(state.prefix, model.type) }
+      yield* checkId(model, id)
+      const row = yield* tryLoad(place, id)
+      if (row !== undefined && row !== "unreadable" && hasEnded(row.state)) {
+        yield* again(place, id, row)
+        return "pending" as const
+      }
+    }
+    return yield* Operations.resubmit(model, id)
+  })
+
 /** Runs a dead or finished job again. */
 export const requeueJob = (
   type: Tuple.Element,
   id: Tuple.Element
 ): Effect.Effect<State, InvalidOption | InvalidId | JobNotFound, Transaction> =>
   withModel(type, (model) =>
-    Effect.catchTags(Operations.resubmit(model, id), {
+    Effect.catchTags(resubmit(model, id), {
       // no data is given
       InvalidData: Effect.die,
       JobTooLarge: Effect.die
@@ -351,7 +392,7 @@ export const requeueJobs = (
   type: Tuple.Element,
   options: ManyJobs = {}
 ): Effect.Effect<number, InvalidOption | BackendError, Tenant> =>
-  withModel(type, (model) => Many.retryAll(model, options))
+  withModel(type, (model) => Many.retryAll(model, options, againOf(type)))
 
 /** Removes all jobs, or all of a state, in passes. Succeeds with how many. */
 export const removeJobs = (

@@ -1,7 +1,8 @@
 /**
  * The servers of a tenant, looked at one by one: what each has to do, whether it is stuck. By snapshot: looking conflicts
- * with nobody. A page is bounded by how many it looks at, whatever it finds, and by how many bytes it reads.
+ * with nobody. A page is bounded by how many it looks at, whatever it finds, by how many bytes it reads, and by its time.
  */
+import * as Clock from "effect/Clock"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
@@ -32,6 +33,9 @@ const PAGE_DEFAULT = 100
 
 /** One page looks at so many servers: a transaction ends within its five seconds on a far store, too. */
 const LOOK_LIMIT = 1_000
+
+/** And so long: a transaction that begins anew because it was too slow would be so again. */
+const LOOK_MILLIS = 2_000
 
 /** Looks at servers that are under way at a time. */
 const TOGETHER = 16
@@ -368,7 +372,9 @@ const pageOf = Effect.fnUntraced(function*(
   const found: Array<ServerRow> = []
   let looked = 0
   let bytes = 0
+  const until = (yield* Clock.currentTimeMillis) + LOOK_MILLIS
   while (at !== undefined && found.length < checked.limit && looked < LOOK_LIMIT && bytes < PAGE_BYTES) {
+    if ((yield* Clock.currentTimeMillis) > until) break
     const some: Found = yield* source(at, Math.min(TOGETHER, checked.limit - found.length))
     const seen = yield* Effect.forEach(some.tuids, (tuid) => lookAt(state, tuid, checked.olderMillis), {
       concurrency: TOGETHER

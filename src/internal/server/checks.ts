@@ -9,6 +9,7 @@ import * as Schedule from "effect/Schedule"
 import type * as Tuple from "../../Tuple.ts"
 import { show } from "../data/show.ts"
 import { CALL_TIMEOUT_LIMIT_MILLIS } from "../tenant/limits.ts"
+import type { DurableWorkerOptions } from "./definition/durable.ts"
 import { InvalidOption, InvalidTuid } from "./definition/errors.ts"
 import type * as Model from "./definition/model.ts"
 import type { HostOptions, Options, Which } from "./definition/options.ts"
@@ -120,6 +121,27 @@ export const checkHostOptions = (
     checkOptions(server, { ...options, tuid: [server] }),
     (checked) => ({ ...checked, ...numbers, idleTimeToLiveMillis })
   )
+}
+
+/** How many durable actions run together, when their worker does not say: as many as a host lets servers work. */
+const DURABLE_CONCURRENCY_DEFAULT = 64
+
+/** More is a mistake: each holds a lease that has to be renewed. */
+const DURABLE_CONCURRENCY_LIMIT = 10_000
+
+/** The options of a worker of durable actions, with their defaults. */
+export const checkDurable = (
+  server: string,
+  options: DurableWorkerOptions | undefined = {}
+): Effect.Effect<Required<DurableWorkerOptions>, InvalidOption> => {
+  if (!Predicate.isObject(options)) return invalid(server, "options", `must be an object, not ${show(options)}`)
+  const { concurrency = DURABLE_CONCURRENCY_DEFAULT, grace = GRACE_DEFAULT }: DurableWorkerOptions = options
+  if (!Number.isInteger(concurrency) || concurrency < 1 || concurrency > DURABLE_CONCURRENCY_LIMIT) {
+    const range = `from 1 to ${DURABLE_CONCURRENCY_LIMIT}`
+    return invalid(server, "concurrency", `must be a whole number ${range}, not ${show(concurrency)}`)
+  }
+  if (!(millisOf(grace) > 0 || isZero(grace))) return invalid(server, "grace", `must be a duration, not ${show(grace)}`)
+  return Effect.succeed({ concurrency, grace })
 }
 
 /** Tuids that one look lists, when it does not say, and at the most. */

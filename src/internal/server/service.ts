@@ -16,6 +16,7 @@ import { captured } from "../observing/lending.ts"
 import { outside } from "../transactions/callback.ts"
 import {
   checkBehaviour,
+  checkDurable,
   checkHandlers,
   checkHostOptions,
   checkList,
@@ -24,10 +25,14 @@ import {
   lenientTuidOf,
   tuidOf
 } from "./checks.ts"
+import type { DurableWorkerOptions } from "./definition/durable.ts"
 import { InvalidOption, type InvalidTuid } from "./definition/errors.ts"
+import { isProtocol, model, namedOptions, protocol } from "./definition/making.ts"
 import type * as Model from "./definition/model.ts"
 import type { HostOptions, Options, Which } from "./definition/options.ts"
-import type { CallOptions } from "./definition/protocol.ts"
+import type { CallOptions, Messages, Protocol } from "./definition/protocol.ts"
+import { operationsOf } from "./durable/operations.ts"
+import { open } from "./durable/worker.ts"
 import type { Host } from "./hosting/host.ts"
 import { host, hosted } from "./hosting/start.ts"
 import type { Lock } from "./kept/head.ts"
@@ -119,8 +124,15 @@ const clientOf = (definition: Model.Definition, tuid: Tuple.Tuple) =>
 const selfKeys = (definition: Model.Definition, operation: string) =>
   Effect.map(self(definition, operation), (tuid) => (prefix: Uint8Array) => new ServerKeys(prefix, tuid, definition))
 
+/** The service class of a name or a protocol, and the options beside it; throws a `TypeError` for what is no definition. */
+export const define = (given: string | Protocol<string, Messages>, options: unknown): object => {
+  const [name, all] = namedOptions(given, options)
+  const definition = model(name, all)
+  return Object.assign(make(definition), isProtocol(given) ? given : protocol(name, all))
+}
+
 /** Everything of a service class but its types. */
-export const make = (definition: Model.Definition): object => {
+const make = (definition: Model.Definition): object => {
   const { name } = definition
   const Base = Context.Service<any, any>()(`effect-dgen/server/${name}`)
   const { Actions, DeadLetters, effects, Locked } = servicesOf(definition)
@@ -157,6 +169,16 @@ export const make = (definition: Model.Definition): object => {
         start(behaviour, Predicate.isObject(started) ? { ...started, tuid: [name] } : started as never) as any
       ),
     start,
+    ...(definition.hasDurable
+      ? {
+        durable: operationsOf(definition),
+        durableLayer: (options?: DurableWorkerOptions) =>
+          Layer.effectDiscard(
+            Effect.flatMap(checkDurable(name, options), (checked) =>
+              Effect.flatMap(Effect.service(Actions), (handlers) => open(definition, handlers, checked)))
+          )
+      }
+      : {}),
     client: (which?: Which) =>
       Effect.map(clientOf(definition, lenientTuidOf(name, which)), (made) => typedClient(definition, made)),
     hostLayer: (behaviour: Model.Behaviour, options?: HostOptions) =>

@@ -14,6 +14,7 @@
  * LIBRARY "listed"                           whether all servers stand in those indexes, see listed.ts
  * LIBRARY "s" (<tuid>) ...                   servers, see server/kept/layout.ts
  * LIBRARY "j" <type> ...                     jobs, see jobs/definition/layout.ts
+ * LIBRARY "a" <name> ...                     durable actions of servers, see server/durable/chain.ts
  * ```
  */
 import * as Tuple from "../../Tuple.ts"

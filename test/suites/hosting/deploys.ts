@@ -30,6 +30,22 @@ const young = New.hostLayer(New.behaviour({
 
 const tuid = (basket: number) => ({ tuid: ["basket", basket] })
 
+/** Another definition, with a state of another kind and a message of the same name. */
+class Other extends DgenServer.Service<Other>()("Other", {
+  hosted: true,
+  state: Schema.Int,
+  messages: { Add: DgenServer.call({ payload: Schema.String }), Note: DgenServer.cast(), Tick: DgenServer.info() }
+}) {}
+
+const other = Other.hostLayer(Other.behaviour({
+  init: Effect.succeed(0),
+  handlers: {
+    Add: (_, count) => DgenServer.reply(undefined, count + 1),
+    Note: (_, count) => DgenServer.noReply(count),
+    Tick: (_, count) => DgenServer.noReply(count)
+  }
+}))
+
 export const hostedDeploysSuite = (name: string, backend: Store): void => {
   const test = testsOf(backend, "hosted deploys")
 
@@ -51,6 +67,32 @@ export const hostedDeploysSuite = (name: string, backend: Store): void => {
         yield* inside(others)(Layer.build(Layer.fresh(young)))
         yield* until(first.state, (found) => found?.items.length === 2)
         assert.deepStrictEqual((yield* first.state)!.items, ["cleared", "pen"])
+      })
+    )
+  })
+
+  describe(`${name}: a host beside another definition's servers`, () => {
+    test(
+      "takes none of them for its own, whichever way a message comes",
+      Effect.gen(function*() {
+        yield* Layer.build(Layer.fresh(young))
+        const context = yield* Layer.build(Layer.fresh(other))
+        const basket = yield* New.client(tuid(1))
+        yield* basket.cast("Add", "ink")
+        yield* until(basket.state, (found) => found?.items.length === 1)
+        const wrong = yield* Effect.provideContext(Other.hosted(tuid(1)), context)
+        for (const call of [wrong.call("Add", "pen"), wrong.priorityCall("Add", "pen")]) {
+          const error = yield* Effect.flip(call)
+          assert.deepInclude(error, { _tag: "DefinitionMismatch", server: "Other", stored: "Basket" })
+        }
+        for (const send of [wrong.priorityCast("Note"), wrong.info("Tick")]) {
+          const error = yield* Effect.flip(send)
+          assert.strictEqual(error._tag, "HandlerCrashed")
+          assert.include(error.message, "belongs to Basket")
+        }
+        assert.deepStrictEqual((yield* basket.state)!.items, ["ink"])
+        yield* basket.cast("Add", "nib")
+        yield* until(basket.state, (found) => found?.items.length === 2)
       })
     )
   })

@@ -28,7 +28,7 @@ import { checkCounts, checkJobs } from "./jobs.ts"
 import { checkServer } from "./server.ts"
 
 /** What the library's keys begin with. */
-const HEADS: ReadonlySet<unknown> = new Set(["p", "format", "copy", "h", "d", "listed", "repair", "s", "j"])
+const HEADS: ReadonlySet<unknown> = new Set(["p", "format", "copy", "h", "d", "listed", "repair", "s", "j", "a"])
 
 /** Layers that one transaction looks at. */
 const LAYERS = 100

@@ -68,6 +68,11 @@ export interface Model {
   readonly agingMillis: number
   readonly rateLimit: Rate | undefined
   readonly rateLimitPerKey: Rate | undefined
+  /**
+   * What follows, in the same transaction, when a job has finished, died, or is removed before it did either: `data` is what
+   * is stored of it.
+   */
+  readonly ended: ((place: Place, id: Tuple.Element, data: Uint8Array) => Effect.Effect<void>) | undefined
   /** Why the definition cannot be used: every operation fails with it, nothing is written. */
   readonly problem: InvalidOption | undefined
 }
@@ -254,6 +259,7 @@ export const make = (type: Tuple.Element, input: Options): Model => {
     agingMillis: options.aging === undefined ? Infinity : millisOf(options.aging) ?? Infinity,
     rateLimit: rateOf(options.rateLimit),
     rateLimitPerKey: rateOf(options.rateLimitPerKey),
+    ended: undefined,
     problem
   }
 }

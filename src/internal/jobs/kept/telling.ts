@@ -33,7 +33,7 @@ import { type End, endOf, hasEnded, isEnd, placeOf, readParent, readParents, wri
 import { PART_BYTES_LIMIT, PartLimit } from "./passLimits.ts"
 import { change, load, orderNow, tryLoad } from "./places.ts"
 import { reportFailure } from "./reports.ts"
-import { type Body, isFamily, isWhole, keptError, type Parents, type Row } from "./row.ts"
+import { type Body, isFamily, isWhole, keptError, type Parents, readData, type Row } from "./row.ts"
 
 /** Children that one transaction tells besides what else it does; the rest is told by others (3). */
 const TELL_LIMIT = 100
@@ -163,8 +163,22 @@ export const forget = Effect.fnUntraced(function*(child: Place, id: Tuple.Elemen
   state.clearRange(data.begin, data.end)
 })
 
-/** A job has ended: `row` is that of its last run, or of its removal. */
+/** A job has ended: `row` is that of its last run, or of its removal. What its type has follow comes first. */
 export const tellOfEnd = (
+  place: Place,
+  id: Tuple.Element,
+  row: Row,
+  end: { readonly state: End["state"]; readonly error: string; readonly body: Body }
+): Effect.Effect<void> => {
+  const { ended } = place.model
+  const told = tellFamily(place, id, row, end)
+  if (ended === undefined) return told
+  const followed = Effect.flatMap(readData(place.state, place.keys, id, row), ({ data }) => ended(place, id, data))
+  return Effect.andThen(followed, told)
+}
+
+/** Tells those who wait for a job of its end. */
+const tellFamily = (
   place: Place,
   id: Tuple.Element,
   row: Row,

@@ -9,7 +9,7 @@ import * as Option from "effect/Option"
 import type { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
 import { textOfThrown } from "../../data/thrown.ts"
-import { traceOf } from "../../data/trace.ts"
+import { type Trace, traceOf } from "../../data/trace.ts"
 import {
   type Halt,
   type InvalidData,
@@ -160,6 +160,22 @@ export const addTo = Effect.fnUntraced(function*(
   yield* Lifecycle.askAgain(place, id, row, { scheduledAt, data: bytes })
   return "resubmitted"
 })
+
+/**
+ * Adds a job that is due at once, of data that lies in the store already: whoever adds it may not know its type. The id must
+ * be new.
+ */
+export const addStored = (
+  place: Place,
+  id: Tuple.Element,
+  data: Uint8Array,
+  trace: Trace | undefined
+): Effect.Effect<void> =>
+  Effect.map(Places.orderNow(place), (order) => {
+    const now = place.state.timeMillis
+    const row = { data, priority: 0, key: undefined, trace, scheduledAt: now, addedAt: now, order }
+    Places.change(place, id, undefined, Lifecycle.newRow(row))
+  })
 
 const found = (place: Place, id: Tuple.Element): Effect.Effect<Row, InvalidId | JobNotFound> =>
   Effect.flatMap(

@@ -16,6 +16,7 @@ import type { StateError } from "../../../StateCodec.ts"
 import type { Tenant } from "../../../Tenant.ts"
 import type { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
+import type { DurableAction, DurableActions, DurableTag, DurableWorkerOptions } from "./durable.ts"
 import type * as Errors from "./errors.ts"
 import type * as Model from "./model.ts"
 import type { ActionsOf, DeadLettersOf, Hosted, LockedOf, Needs } from "./needs.ts"
@@ -311,7 +312,7 @@ export interface LockInfo {
  * @category models
  */
 export interface ServiceClass<Self, Name extends string, State, M, A, IsHosted extends boolean = false>
-  extends Context.ServiceClass<Self, Name, Running<M, State>>, D.Typed<State, M, A>
+  extends Context.ServiceClass<Self, Name, Running<M, State>>, D.Typed<State, M, A>, D.Protocol<Name, M>
 {
   /** The pure part: `init`, which makes the first state, and a handler for each message. */
   readonly behaviour: <E = never>(options: {
@@ -321,9 +322,12 @@ export interface ServiceClass<Self, Name extends string, State, M, A, IsHosted e
   /** An action for an outcome. */
   readonly action: <T extends keyof A & string>(
     tag: T,
-    ...args: D.PayloadArgs<D.PayloadType<D.PayloadSchema<A[T]>>>
+    ...args: D.PayloadArgs<D.ActionPayload<A[T]>>
   ) => ActionRequest<Name>
-  /** The action handlers, with whatever services they need. */
+  /**
+   * The action handlers, with whatever services they need. Those of durable actions get `(payload, { id, tuid, attempt })`, and
+   * may fail: that is a failed attempt.
+   */
   readonly actionsLayer: <H extends D.ActionHandlers<A, State, any>>(
     handlers: H & D.ActionHandlers<A, State, any> & D.NoOthers<H, keyof A>
   ) => Layer.Layer<ActionsOf<Name>, never, D.ServicesOf<H>>
@@ -343,6 +347,18 @@ export interface ServiceClass<Self, Name extends string, State, M, A, IsHosted e
     behaviour: Behaviour<Self, E>,
     options?: Options
   ) => Layer.Layer<Self, E | StartError, Tenant | Needs<M, A, Name>>
+  /**
+   * Runs the durable actions of this definition's servers in this process until the layer's scope closes: for a process that
+   * runs none of the servers. Who starts or hosts some runs them as well. Fails with `InvalidOption`.
+   */
+  readonly durableLayer: [DurableTag<A>] extends [never] ? `declare an action of ${Name} with DgenServer.durable` : (
+    options?: DurableWorkerOptions
+  ) => Layer.Layer<never, Errors.InvalidOption, Tenant | ActionsOf<Name>>
+  /** The durable actions of all servers of this definition, for operators. */
+  readonly durable: [DurableTag<A>] extends [never] ? `declare an action of ${Name} with DgenServer.durable`
+    : DurableActions<
+      { [T in DurableTag<A>]: DurableAction<T, D.ActionPayload<A[T]>> }[DurableTag<A>]
+    >
   /** Starts one of many servers of this definition. */
   readonly start: <E>(
     behaviour: Behaviour<Self, E>,

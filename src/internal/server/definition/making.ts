@@ -6,6 +6,7 @@ import * as Duration from "effect/Duration"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import { show } from "../../data/show.ts"
+import { type Durable, durableOptionsOf } from "./durable.ts"
 import type * as Model from "./model.ts"
 import {
   type Actions,
@@ -14,6 +15,8 @@ import {
   type Messages,
   MessageTypeId,
   type PayloadInput,
+  type Protocol,
+  ProtocolTypeId,
   type PureSchema
 } from "./protocol.ts"
 import { isVersions, schemasOf, type StateVersions } from "./versions.ts"
@@ -57,6 +60,9 @@ export const message = (kind: Model.Kind, options: {
 
 /** The name of a hosted definition stands in the keys of its servers, beside their tuids. */
 export const HOSTED_NAME_LIMIT_BYTES = 256
+
+/** The name of a durable action stands in the keys of jobs, beside its server's. */
+const DURABLE_TAG_LIMIT_BYTES = 256
 
 /** Timers of one server: more are better many servers. */
 const MAX_TIMERS = 100_000
@@ -107,32 +113,86 @@ const checkLimits = (
   }
 }
 
-/** Throws a `TypeError` for what no server can be. */
-const checkDefinition = (
-  name: unknown,
-  options: { readonly messages: unknown; readonly actions?: unknown; readonly hosted?: unknown } & Limits
-): void => {
-  if (typeof name !== "string" || name === "" || !name.isWellFormed()) {
-    throw new TypeError(`DgenServer.Service: the name must be a text, and not empty, not ${show(name)}`)
-  }
-  if (!Predicate.isObject(options)) throw new TypeError(`${name}: the definition must be an object`)
-  const { actions = {}, messages } = options
-  if (!Predicate.isObject(messages)) throw new TypeError(`${name}: messages must be an object, not ${show(messages)}`)
-  if (!Predicate.isObject(actions)) throw new TypeError(`${name}: actions must be an object, not ${show(actions)}`)
-  if (options.hosted !== undefined && typeof options.hosted !== "boolean") {
-    throw new TypeError(`${name}: hosted must be true or false, not ${show(options.hosted)}`)
-  }
-  if (options.hosted === true && Buffer.byteLength(name) > HOSTED_NAME_LIMIT_BYTES) {
+const bytesOf = (text: string): number => new TextEncoder().encode(text).length
+
+/** Throws a `TypeError` where names of durable actions are no part of a job's type. */
+const checkDurable = (name: string, actions: object): void => {
+  const tags = Object.entries(actions).flatMap(([tag, action]) => durableOptionsOf(action) === undefined ? [] : [tag])
+  if (tags.length === 0) return
+  if (bytesOf(name) > HOSTED_NAME_LIMIT_BYTES) {
     throw new TypeError(
-      `${name}: the name of a hosted server has ${HOSTED_NAME_LIMIT_BYTES} bytes at the most: shorten it`
+      `${name}: the name of a server with durable actions has ${HOSTED_NAME_LIMIT_BYTES} bytes at the most: shorten it`
     )
   }
-  checkLimits(name, options)
+  for (const tag of tags) {
+    const bytes = bytesOf(tag)
+    if (bytes === 0 || bytes > DURABLE_TAG_LIMIT_BYTES || !tag.isWellFormed()) {
+      throw new TypeError(
+        `${name}: the name of a durable action must be a text of 1 to ${DURABLE_TAG_LIMIT_BYTES} bytes, not ${
+          show(tag)
+        }`
+      )
+    }
+  }
+}
+
+/** Throws a `TypeError` for what no server can be named, and for what it cannot be told. */
+const checkProtocol = (what: string, name: unknown, options: { readonly messages: unknown }): void => {
+  if (typeof name !== "string" || name === "" || !name.isWellFormed()) {
+    throw new TypeError(`${what}: the name must be a text, and not empty, not ${show(name)}`)
+  }
+  if (!Predicate.isObject(options)) throw new TypeError(`${name}: the definition must be an object`)
+  const { messages } = options
+  if (!Predicate.isObject(messages)) throw new TypeError(`${name}: messages must be an object, not ${show(messages)}`)
   for (const [tag, definition] of Object.entries(messages)) {
     if (!Predicate.hasProperty(definition, MessageTypeId)) {
       throw new TypeError(`${name}: the message "${tag}" must be made with DgenServer.call, cast or info`)
     }
   }
+}
+
+/** The protocol of a server; throws a `TypeError` for what is none. */
+export const protocol = (name: string, options: { readonly messages: Messages }): Protocol<string, Messages> => {
+  checkProtocol("Protocol.make", name, options)
+  return { [ProtocolTypeId]: { name, messages: options.messages } }
+}
+
+export const isProtocol = (value: unknown): value is Protocol<string, Messages> =>
+  Predicate.hasProperty(value, ProtocolTypeId)
+
+/**
+ * The name and the options of a definition, wherever its messages stand: in the options, beside a name, or in a protocol.
+ * Throws a `TypeError` where they stand in both.
+ */
+export const namedOptions = (
+  given: string | Protocol<string, Messages>,
+  options: any
+): readonly [name: string, options: Parameters<typeof model>[1]] => {
+  if (!isProtocol(given)) return [given, options]
+  const { messages, name } = given[ProtocolTypeId]
+  if (!Predicate.isObject(options)) return [name, options as never]
+  if ("messages" in options) throw new TypeError(`${name}: its protocol has the messages: leave them out here`)
+  return [name, { ...options, messages } as never]
+}
+
+/** Throws a `TypeError` for what no server can be. */
+const checkDefinition = (
+  name: string,
+  options: { readonly messages: unknown; readonly actions?: unknown; readonly hosted?: unknown } & Limits
+): void => {
+  checkProtocol("DgenServer.Service", name, options)
+  const { actions = {} } = options
+  if (!Predicate.isObject(actions)) throw new TypeError(`${name}: actions must be an object, not ${show(actions)}`)
+  if (options.hosted !== undefined && typeof options.hosted !== "boolean") {
+    throw new TypeError(`${name}: hosted must be true or false, not ${show(options.hosted)}`)
+  }
+  if (options.hosted === true && bytesOf(name) > HOSTED_NAME_LIMIT_BYTES) {
+    throw new TypeError(
+      `${name}: the name of a hosted server has ${HOSTED_NAME_LIMIT_BYTES} bytes at the most: shorten it`
+    )
+  }
+  checkLimits(name, options)
+  checkDurable(name, actions)
 }
 
 /** The runtime's model of a definition; throws a `TypeError` for what is none. */
@@ -178,10 +238,12 @@ const modelOf = (name: string, options: Parameters<typeof model>[1]): Model.Defi
       return [tag, { tag, kind: definition[MessageTypeId], locks, payload, success, error }]
     })
   ),
-  actions: new Map(
-    Object.entries(options.actions ?? {}).map(([tag, payload]) => [
-      tag,
-      { tag, payload: payloadSchema(`${name}: the payload of the action "${tag}"`, payload) }
-    ])
-  )
+  actions: new Map(Object.entries(options.actions ?? {}).map(([tag, action]) => [tag, actionOf(name, tag, action)])),
+  hasDurable: Object.values(options.actions ?? {}).some((action) => durableOptionsOf(action) !== undefined)
 })
+
+const actionOf = (name: string, tag: string, action: Actions[string]): Model.Action => {
+  const durable = durableOptionsOf(action)
+  const payload = durable === undefined ? action as PayloadInput : (action as Durable<PayloadInput>).payload
+  return { tag, payload: payloadSchema(`${name}: the payload of the action "${tag}"`, payload), durable }
+}

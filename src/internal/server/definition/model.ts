@@ -9,6 +9,7 @@ import type * as Schedule from "effect/Schedule"
 import type * as Schema from "effect/Schema"
 import type { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
+import type { DurableContext, DurableOptions } from "./durable.ts"
 
 /** A codec that needs no service. */
 export type AnyCodec = Schema.Codec<any, any, never, never>
@@ -32,6 +33,8 @@ export interface Message {
 export interface Action {
   readonly tag: string
   readonly payload: AnyCodec | undefined
+  /** How it is run, if it is durable. */
+  readonly durable: DurableOptions | undefined
 }
 
 /** A server's protocol and state. */
@@ -52,6 +55,8 @@ export interface Definition {
   readonly earlier: ReadonlyArray<{ readonly schema: AnyCodec; readonly step: (state: any) => unknown }>
   readonly messages: ReadonlyMap<string, Message>
   readonly actions: ReadonlyMap<string, Action>
+  /** Whether some of them are durable. */
+  readonly hasDurable: boolean
 }
 
 /** An action that an outcome asks for. */
@@ -148,6 +153,8 @@ export type ActionHandler = (
   context: ActionContext
 ) => Effect.Effect<unknown, never, never>
 
+export type DurableHandler = (payload: unknown, context: DurableContext) => Effect.Effect<unknown, unknown, never>
+
 export type LockedHandler = (
   payload: unknown,
   state: unknown,
@@ -166,6 +173,7 @@ export type DeadLetterHandler = (letter: DeadMessage) => Effect.Effect<void, nev
 
 /** A server's handlers with side effects; their services are already provided. */
 export interface Effects {
+  /** Those of durable actions are `DurableHandler`s. */
   readonly actions: ReadonlyMap<string, ActionHandler>
   readonly locked: ReadonlyMap<string, LockedHandler>
   readonly deadLetter: DeadLetterHandler | undefined

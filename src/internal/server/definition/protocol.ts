@@ -8,6 +8,7 @@ import type * as Exit from "effect/Exit"
 import type * as Schema from "effect/Schema"
 import type { Transaction } from "../../../Transaction.ts"
 import type * as Tuple from "../../../Tuple.ts"
+import type { AnyDurable, Durable, DurableContext } from "./durable.ts"
 import type * as Model from "./model.ts"
 import type {
   ActionRequest,
@@ -98,7 +99,23 @@ export interface AnyMessage {
 }
 
 export type Messages = { readonly [tag: string]: AnyMessage }
-export type Actions = { readonly [tag: string]: PureSchema | PureFields }
+
+export const ProtocolTypeId = "~effect-dgen/Protocol"
+
+/**
+ * What can be said to a server: its name and its messages.
+ *
+ * @since 0.2.0
+ * @category models
+ */
+export interface Protocol<out Name extends string, out M> {
+  readonly [ProtocolTypeId]: { readonly name: Name; readonly messages: M }
+}
+
+export type Actions = { readonly [tag: string]: PureSchema | PureFields | AnyDurable }
+
+/** The value of an action's payload; `void` when there is none. */
+export type ActionPayload<Action> = PayloadType<Action extends Durable<infer P> ? P : PayloadSchema<Action>>
 
 /**
  * The tags of a protocol's calls, casts and infos, and of the messages whose handlers may ask for the lock. As a
@@ -271,13 +288,13 @@ export type HostedArgs<P, Which> = IsNone<P> extends true ? [payload: undefined,
  */
 export type ActionContext = Model.ActionContext
 
-/** A handler for each action. */
+/** A handler for each action: one of a durable action may fail, and gets no state, which is another one by then. */
 export type ActionHandlers<A, State, R> = {
-  readonly [T in keyof A]: (
-    payload: PayloadType<PayloadSchema<A[T]>>,
-    state: State,
-    context: ActionContext
-  ) => Effect.Effect<void | Halt, never, R>
+  readonly [T in keyof A]: A[T] extends AnyDurable ? (
+      payload: ActionPayload<A[T]>,
+      context: DurableContext
+    ) => Effect.Effect<void, unknown, R>
+    : (payload: ActionPayload<A[T]>, state: State, context: ActionContext) => Effect.Effect<void | Halt, never, R>
 }
 
 /** What keeps a record of handlers from having other keys, with the error that the user sees. */

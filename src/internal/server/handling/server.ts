@@ -30,7 +30,7 @@ import { ServerKilled, ServerStopped } from "../definition/errors.ts"
 import type { Behaviour, Definition, Effects, Options } from "../definition/model.ts"
 import * as Heads from "../kept/head.ts"
 import { identityOf, type ServerKeys } from "../kept/layout.ts"
-import { headOf, Outdated, readState, writeHead, writeName } from "../kept/state.ts"
+import { Outdated, readState, writeHead, writeName } from "../kept/state.ts"
 import { atRest } from "./gauges.ts"
 import { metricsOf, type ServerMetrics } from "./metrics.ts"
 import type { PureRunner } from "./purity.ts"
@@ -175,14 +175,18 @@ export interface Loaded {
   readonly stored: Stored | Outdated | undefined
 }
 
-/** The state, from the cache where its version still holds (1). */
-export const load = (
-  server: Server,
-  bytes: Uint8Array
-): Effect.Effect<Loaded, StateCodec.StateError, Transaction> =>
-  Effect.flatMap(headOf(bytes), (head) => loadState(server, head))
+/** The name of the other definition that a hosted server's tuid belongs to, if it does: any client may send to any tuid. */
+export const otherOwner = (
+  { cache, definition, isHosted, keys }: Server,
+  transaction: TransactionState,
+  head: Heads.Head
+): Effect.Effect<string | undefined> =>
+  !isHosted || cache?.version === head.version ? Effect.undefined : Effect.map(transaction.get(keys.name), (bytes) => {
+    const name = bytes === undefined ? definition.name : Buffer.from(bytes).toString()
+    return name === definition.name ? undefined : name
+  })
 
-/** The state that belongs to a head. */
+/** The state that belongs to a head, from the cache where its version still holds (1). */
 export const loadState = (
   server: Server,
   head: Heads.Head

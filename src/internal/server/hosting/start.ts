@@ -17,6 +17,7 @@ import { LocalHostsOf } from "../../tenant/hosts.ts"
 import { transact } from "../../transactions/loop.ts"
 import { InvalidOption, ServerStopped } from "../definition/errors.ts"
 import type { Behaviour, Client, Effects, HostOptions, Running } from "../definition/model.ts"
+import { share } from "../durable/worker.ts"
 import { identityOf } from "../kept/layout.ts"
 import { keepRecord } from "../kept/record.ts"
 import { remove } from "../mending/kill.ts"
@@ -62,6 +63,8 @@ export const host = Effect.fnUntraced(function*(behaviour: Behaviour, effects: E
   yield* relist(tenant)
   yield* repair(tenant)
   yield* made.open
+  const worker = share(definition, effects.actions, options.graceMillis)
+  yield* Effect.uninterruptible(Effect.flatMap(worker, (leave) => Scope.addFinalizer(parent, leave)))
   return made
 })
 

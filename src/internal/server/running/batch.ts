@@ -25,6 +25,7 @@ import * as Queue from "../../queue/queue.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { yieldTurn } from "../../transactions/turns.ts"
 import { type Armed, signalKey, watchKey } from "../../transactions/watching.ts"
+import { keep, passing, prepare, type Prepared } from "../durable/asking.ts"
 import type { Asked } from "../handling/actions.ts"
 import { atRest, measured, type Measures } from "../handling/gauges.ts"
 import { answerOf, Crash, handle, type Handled, type Incoming, type Unread } from "../handling/handlers.ts"
@@ -36,6 +37,7 @@ import {
   isEnded,
   loadState,
   newborn,
+  otherOwner,
   save,
   type Server,
   stop,
@@ -135,12 +137,8 @@ export const batchBody = Effect.fnUntraced(function*(
   const head = bytes === undefined
     ? undefined
     : yield* Effect.mapError(headOf(bytes), (error) => new Unreadable(error))
-  if (server.isHosted && head !== undefined && server.cache?.version !== head.version) {
-    const name = yield* state.get(server.keys.name)
-    if (name !== undefined && Buffer.from(name).toString() !== server.definition.name) {
-      return yield* handOver(server, state, head, Buffer.from(name).toString())
-    }
-  }
+  const owner = head && (yield* otherOwner(server, state, head))
+  if (head !== undefined && owner !== undefined) return yield* handOver(server, state, head, owner)
   const isWaiting = head?.lock !== undefined || peeked.length === 0
   if (isWaiting || isTimeForTimers(pace, state.timeMillis)) {
     const { done, dueMillis, keysDueMillis } = yield* fire(server, state, head?.isKeyed === true)
@@ -280,6 +278,7 @@ const runItems = Effect.fnUntraced(function*(
   const envelopeOf = (index: number) => decoded[index] ??= Envelopes.decode(items[index]!.message)
   yield* state.prefetch(() => keysToRead(server, items.length, envelopeOf))
   const actions: Array<Asked> = []
+  const durable: Array<Prepared> = []
   const outcomes: Array<Handled["outcome"] | "void" | "repeated"> = []
   let current = loaded.state
   let taken = 0
@@ -335,11 +334,12 @@ const runItems = Effect.fnUntraced(function*(
       takeBack?.()
       break
     }
-    const { handled, input } = ran
+    const { handled, input, prepared } = ran
     taken++
     isLeftOpen ||= input.caller !== undefined && handled.answer === undefined && !handled.stopped
     current = handled.state
-    actions.push({ id: input.id, span: handled.span, requests: handled.actions })
+    actions.push({ id: input.id, span: handled.span, requests: passing(server.definition, handled.actions) })
+    durable.push(...prepared)
     outcomes.push(handled.outcome)
     if (handled.stopped || handled.locks || handled.isGone) {
       last = { handled, item, input }
@@ -365,6 +365,7 @@ const runItems = Effect.fnUntraced(function*(
         return new Crash(tags, Cause.die(error), logs, taken === 1 ? 0 : undefined)
       }
     )
+  yield* keep(server, state, durable)
   const rests = lock === undefined && taken === seen &&
     (yield* rest(server, state, pace, items[taken - 1]))
   state.onCommit.push(() => {
@@ -515,6 +516,7 @@ const runItem = Effect.fnUntraced(function*(
   }
   const input = message.success
   const handled = yield* handle(server, runner, logs, input, current, index)
+  const prepared = yield* prepare(server, handled, { tag: input.message.tag, logs, index })
   const answer = answerOf(input.message, handled)
   yield* conclude(server, state, input, handled, answer)
   if (input.caller !== undefined && !handled.locks) {
@@ -522,5 +524,5 @@ const runItem = Effect.fnUntraced(function*(
       ? leaveOpen(state, server.keys, input.caller)
       : answerCaller(server.keys, state, input.caller, answer)
   }
-  return { handled, input }
+  return { handled, input, prepared }
 })

@@ -29,7 +29,15 @@ import * as Queue from "../../queue/queue.ts"
 import { transact } from "../../transactions/loop.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { ImpureTransaction } from "../../transactions/strictMode.ts"
-import { HandlerCrashed, Locked, LockFenced, ServerKilled, ServerStopped } from "../definition/errors.ts"
+import {
+  DefinitionMismatch,
+  HandlerCrashed,
+  Locked,
+  LockFenced,
+  ServerKilled,
+  ServerStopped
+} from "../definition/errors.ts"
+import { keep, passing, prepare } from "../durable/asking.ts"
 import { runActions } from "../handling/actions.ts"
 import { answerOf, Crash, handle, type Handled, type Incoming } from "../handling/handlers.ts"
 import { record, retried } from "../handling/metrics.ts"
@@ -38,15 +46,17 @@ import {
   endError,
   gone,
   isEnded,
-  load,
+  loadState,
   newborn,
+  otherOwner,
   save,
   type Server,
   stop,
   stopUnreadable,
   Unreadable
 } from "../handling/server.ts"
-import { identityOf } from "../kept/layout.ts"
+import { identityOf, textOfTuid } from "../kept/layout.ts"
+import { headOf } from "../kept/state.ts"
 import { conclude, keyedChange, meet, type Met, rowsOf } from "../keys/meeting.ts"
 import { end } from "../mending/ending.ts"
 import { afterDeath, buryDirect, isOfMessage } from "../mending/failures.ts"
@@ -103,10 +113,14 @@ const body = Effect.fnUntraced(function*(
   const { tag } = direct.message
   const wrong = (error: StateError | Unreadable) =>
     error instanceof Unreadable ? error : new Crash([tag], Cause.die(error), logs, undefined)
+  const unreadable = (error: StateError) => new Unreadable(error)
+  const head = bytes === undefined ? undefined : yield* Effect.mapError(headOf(bytes), unreadable)
+  const owner = head && (yield* otherOwner(server, state, head))
+  if (owner !== undefined) return yield* misdirected(server, direct, owner, logs)
   const runner = yield* PureRunner.make(server, state, logs)
-  const loaded = bytes === undefined
+  const loaded = head === undefined
     ? yield* newborn(server, runner)
-    : yield* Effect.mapError(load(server, bytes), (error) => new Unreadable(error))
+    : yield* Effect.mapError(loadState(server, head), unreadable)
   const isLocked = loaded.head.lock !== undefined
   if (inline && isLocked) return undefined
   if (key !== undefined) {
@@ -118,6 +132,7 @@ const body = Effect.fnUntraced(function*(
   const input: Incoming = { ...direct, id }
   const handled = yield* handle(server, runner, logs, input, loaded.state, undefined)
   if ((handled.locks || handled.isGone) && isLocked) return yield* new Locked({ ...identityOf(server), tag })
+  const durable = yield* prepare(server, handled, { tag, logs, index: undefined })
   const kept = handled.locks && inline ? { message: yield* envelopeOf(direct, state), attempts: 0 } : undefined
   const lock = handled.locks ? acquire(server, state, input, kept) : undefined
   const answer = answerOf(input.message, handled) ?? inlineAnswer(state)
@@ -129,6 +144,7 @@ const body = Effect.fnUntraced(function*(
   const saved = handled.isGone === true
     ? yield* end(server, state, loaded.head, handled.state)
     : yield* Effect.mapError(save(server, state, loaded, handled.state, change, isNeeded), wrong)
+  yield* keep(server, state, durable)
   state.onCommit.push(() => {
     logs.release()
     record(server, server.metrics.outcome(handled.outcome), 1)
@@ -145,6 +161,19 @@ const body = Effect.fnUntraced(function*(
     caller: input.caller
   }
 })
+
+/** What becomes of a message whose tuid belongs to another definition: a call is answered, of another one its sender hears. */
+const misdirected = (
+  { definition, tuid }: Server,
+  { message }: Direct,
+  owner: string,
+  logs: HeldLogs
+): Effect.Effect<Progress, Crash> => {
+  const text = textOfTuid(tuid)
+  if (message.kind === "call") return Effect.succeed({ _tag: "Handled", answer: Answers.mismatched(owner, text) })
+  const error = new DefinitionMismatch({ server: definition.name, stored: owner, tuid: text })
+  return Effect.fail(new Crash([message.tag], Cause.fail(error), logs, undefined))
+}
 
 /** What becomes of a call that is not handled, for its key. */
 const progressOf = ({ definition }: Server, met: Exclude<Met, { readonly _tag: "Fresh" }>): Progress => {
@@ -169,11 +198,12 @@ const after = (
   const { acquired, handled } = ran
   // a call that locks hears how its lock ends, if it was not answered before
   if (acquired === undefined || ran.progress._tag === "Handled" && ran.caller !== undefined) progress(ran.progress)
+  const requests = passing(server.definition, handled.actions)
   const rest = acquired !== undefined
     ? locked(server, acquired, progress)
-    : handled.actions.length === 0
+    : requests.length === 0
     ? Effect.void
-    : runActions(server, [{ id: ran.id, span: handled.span, requests: handled.actions }], handled.state)
+    : runActions(server, [{ id: ran.id, span: handled.span, requests }], handled.state)
   return ran.progress._tag === "Waits" ? Effect.andThen(forgetIfGone(server, ran.caller), rest) : rest
 }
 
@@ -358,7 +388,10 @@ export const runPriority = (
       (error): Effect.Effect<never, Failure> =>
         error._tag === "Crash" ? crashedPriority(server, direct, error) : failed(server, error)
     ),
-    (ran) => ran === undefined || !("handled" in ran) ? Effect.void : after(server, ran, progress)
+    (ran) => {
+      if (ran === undefined) return Effect.void
+      return "handled" in ran ? after(server, ran, progress) : Effect.sync(() => progress(ran))
+    }
   )
 }
 

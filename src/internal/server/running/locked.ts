@@ -33,6 +33,7 @@ import { transact } from "../../transactions/loop.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { awaitWatch, watchKey } from "../../transactions/watching.ts"
 import type { LockedOutcome } from "../definition/model.ts"
+import { passing } from "../durable/asking.ts"
 import { runActions } from "../handling/actions.ts"
 import { guarded } from "../handling/frozen.ts"
 import { fullIn } from "../handling/full.ts"
@@ -100,9 +101,9 @@ const sectionOf = Effect.fnUntraced(function*(server: Server, acquired: Acquired
     if (handled !== undefined) {
       record(server, server.metrics.outcome(handled.crashed === undefined ? handled.outcome : "crash"), 1)
     }
-    if (handled !== undefined && handled.actions.length > 0) {
-      const { id } = acquired.input
-      yield* runActions(server, [{ id, span: undefined, requests: handled.actions }], handled.state)
+    if (handled !== undefined) {
+      const requests = passing(server.definition, handled.actions)
+      yield* runActions(server, [{ id: acquired.input.id, span: undefined, requests }], handled.state)
     }
     return ended
   }

@@ -18,6 +18,7 @@ import { transact } from "../../transactions/loop.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { DefinitionMismatch } from "../definition/errors.ts"
 import type { Behaviour, Effects, Options } from "../definition/model.ts"
+import { share } from "../durable/worker.ts"
 import { holdLogs, PureRunner } from "../handling/purity.ts"
 import { make, type Server } from "../handling/server.ts"
 import { first, type Head } from "../kept/head.ts"
@@ -147,7 +148,15 @@ export const start = Effect.fnUntraced(function*(behaviour: Behaviour, effects: 
     context,
     isHosted: false
   })
-  yield* Scope.addFinalizer(scope, close(server, "the server's scope closed"))
+  const closed = close(server, "the server's scope closed")
+  const worker = options.consume ? share(definition, effects.actions, options.graceMillis) : Effect.succeed(Effect.void)
+  // both together: there is one grace period for the whole end
+  yield* Effect.uninterruptible(
+    Effect.flatMap(
+      worker,
+      (leave) => Scope.addFinalizer(scope, Effect.all([closed, leave], { concurrency: "unbounded", discard: true }))
+    )
+  )
   if (isForever(server)) {
     yield* logWarning(
       `${server.name}: has messages that lock, and no lockTimeout: if a process dies under the lock, the queue stands ` +

@@ -21,6 +21,7 @@ import { transact } from "../../transactions/loop.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { signalKey } from "../../transactions/watching.ts"
 import type { LockedOutcome, Message, Settled } from "../definition/model.ts"
+import { keep, prepare } from "../durable/asking.ts"
 import { fullIn, pauses } from "../handling/full.ts"
 import {
   answerOf,
@@ -211,6 +212,8 @@ const finishBody = Effect.fnUntraced(function*(
     yield* save(server, state, loaded, loaded.state, { lock: { ...head.lock, millis: state.timeMillis } })
     return { _tag: "Again", state: loaded.state, version: loaded.head.version }
   }
+  const { tag } = acquired.input.message
+  const durable = yield* prepare(server, handled, { tag, logs: run.held.logs, index: undefined })
   const keyed = conclude(server, state, acquired.input, handled, answerOf(acquired.input.message, handled))
   if (handled.isGone === true) {
     keys.ring(state)
@@ -226,6 +229,7 @@ const finishBody = Effect.fnUntraced(function*(
     }
     yield* keyed
   }
+  yield* keep(server, state, durable)
   forget(state, keys, token)
   return { _tag: "Done", ended: yield* answer(server, state, acquired, handled), handled }
 })

@@ -1,0 +1,109 @@
+/**
+ * A busy server on a store whose dashboard is open, against the same without: the dashboard in another process on the file,
+ * and in this one, beside the server. A view is asked for every two seconds, the overview mostly, by another process again. With and
+ * without take turns, so that a machine that changes its mind does so for both.
+ */
+import { Effect, type Scope } from "effect"
+import { Tenant } from "effect-dgen"
+import { type ChildProcess, fork } from "node:child_process"
+import * as path from "node:path"
+import { serve } from "../src/internal/dashboard/serving.ts"
+import * as Source from "../src/internal/dashboard/source.ts"
+import { behaviour, Counter, folder, head, measure, type Measured, row, together } from "./support.ts"
+
+/** Servers that lie there, each with a message. */
+const SERVERS = 10_000
+const PART = 1_000
+
+const ROUNDS = 6
+const ROUND_MILLIS = 3_000
+const CALLERS = 64
+
+const median = (values: ReadonlyArray<number>) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!
+
+const said = (child: ChildProcess, word?: object) =>
+  Effect.callback<unknown>((resume) => {
+    child.once("message", (message) => resume(Effect.succeed(message)))
+    if (word !== undefined) child.send(word)
+  })
+
+/** A process that asks a dashboard, and serves it if no address is given. */
+const looker = (address: string | undefined): Effect.Effect<ChildProcess, never, Scope.Scope> =>
+  Effect.tap(
+    Effect.acquireRelease(
+      Effect.sync(() =>
+        fork(path.join(import.meta.dirname, "dashboardChild.ts"), [
+          address === undefined ? "serve" : "ask",
+          address ?? path.join(folder, "bench.db")
+        ])
+      ),
+      (running) => Effect.sync(() => running.kill())
+    ),
+    (child) => said(child)
+  )
+
+/** One round of calls, by what one of them took. */
+const busy = (server: Effect.Success<ReturnType<typeof Counter.start>>) =>
+  Effect.suspend(() => {
+    const until = performance.now() + ROUND_MILLIS
+    let calls = 0
+    const caller = Effect.whileLoop({
+      while: () => performance.now() < until,
+      body: () => server.call("Add", { by: 1 }),
+      step: () => calls++
+    })
+    return Effect.map(
+      measure(1, together(Array.from({ length: CALLERS }, () => caller))),
+      ({ cpuMillis, millis }): Measured => ({
+        millis: millis / calls,
+        cpuMillis: cpuMillis / calls,
+        flushMillis: NaN,
+        perFlush: NaN
+      })
+    )
+  })
+
+const middle = (rounds: ReadonlyArray<Measured>): Measured => ({
+  ...rounds[0]!,
+  millis: median(rounds.map(({ millis }) => millis)),
+  cpuMillis: median(rounds.map(({ cpuMillis }) => cpuMillis))
+})
+
+/** By time, and by what this process computed: where others use the machine, the second is the steadier one. */
+const report = (name: string, withIt: ReadonlyArray<Measured>, without: ReadonlyArray<Measured>) => {
+  const [one, two] = [middle(without), middle(withIt)]
+  row("calls, 64 at a time", one, "")
+  row(
+    `the same, dashboard ${name} (aim: 0.95)`,
+    two,
+    `${(one.millis / two.millis).toFixed(2)}, cpu ${(one.cpuMillis / two.cpuMillis).toFixed(2)}`
+  )
+}
+
+export const dashboard = Effect.gen(function*() {
+  head("A busy server, with the dashboard open")
+  for (let from = 0; from < SERVERS; from += PART) {
+    yield* Tenant.transact(
+      Effect.forEach(
+        Array.from({ length: PART }, (_, n) => from + n),
+        (n) => Counter.castTx("Note", { by: 1 }, { tuid: ["lies", n] }),
+        { discard: true }
+      )
+    )
+  }
+  const server = yield* Counter.start(behaviour, { tuid: ["busy"], consumeK: 10 })
+  yield* busy(server)
+  const source = yield* Source.make({ values: false, store: "" })
+  const { url } = yield* serve({ port: 0, readOnly: true, source })
+  const ways = [["in another process", yield* looker(undefined)], ["in this process", yield* looker(url)]] as const
+  for (const [name, child] of ways) {
+    const rates = { with: [] as Array<Measured>, without: [] as Array<Measured> }
+    for (let round = 0; round < ROUNDS; round++) {
+      yield* said(child, { open: true })
+      rates.with.push(yield* busy(server))
+      yield* said(child, { open: false })
+      rates.without.push(yield* busy(server))
+    }
+    report(name, rates.with, rates.without)
+  }
+})
