@@ -1,6 +1,8 @@
 import { allBackend } from "../suites/backend/all.ts"
 import { durableSuite } from "../suites/durable/durable.ts"
 import { allHosting } from "../suites/hosting/all.ts"
+import { checkSuite } from "../suites/inspect/check.ts"
+import { inspectSuite } from "../suites/inspect/inspect.ts"
 import { suite as jobsSuite } from "../suites/jobs/all.ts"
 import { keysSuite } from "../suites/keys/keys.ts"
 import { allServer } from "../suites/server/all.ts"
@@ -27,3 +29,7 @@ onFoundationDb("jobs on FoundationDbBackend", (layer) => jobsSuite("jobs on Foun
 onFoundationDb("hosted servers on FoundationDbBackend", (layer) => allHosting("FoundationDbBackend", layer))
 onFoundationDb("durable actions on FoundationDbBackend", (layer) => durableSuite("FoundationDbBackend", layer))
 onFoundationDb("messages with a key on FoundationDbBackend", (layer) => keysSuite("FoundationDbBackend", layer))
+onFoundationDb("looking and mending on FoundationDbBackend", (layer) => {
+  inspectSuite("FoundationDbBackend", layer)
+  checkSuite("FoundationDbBackend", layer)
+})

@@ -6,6 +6,7 @@ import { assert, describe } from "@effect/vitest"
 import { Deferred, Effect, Layer, Redacted, Schema, Stream } from "effect"
 import { DgenServer, Inspect, Jobs, Tenant, type Transaction, Tuple } from "effect-dgen"
 import { recordKey } from "../../../src/internal/server/kept/record.ts"
+import { processesPrefix } from "../../../src/internal/tenant/layout.ts"
 import { elsewhere, fast, inside, overwrite, rowsUnder, scan, type Store, testsOf, until } from "../server/support.ts"
 
 const payload = { text: Schema.String, pin: Schema.optionalKey(Schema.Redacted(Schema.String)) }
@@ -382,8 +383,15 @@ export const inspectSuite = (store: string, backend: Store): void => {
           [Inspect.jobs("x".repeat(2_000)), "type"]
         ]
         for (const [effect, option] of bad) assert.strictEqual(yield* refused(effect), `InvalidOption ${option}`)
+        // what a layer keeps for itself is no change
         const { prefix } = yield* Tenant.Tenant
-        assert.deepStrictEqual(yield* rowsUnder(prefix), [])
+        const rows = Effect.map(rowsUnder(prefix), (found) => found.map(({ key }) => Buffer.from(key).toString("hex")))
+        const own = Effect.map(
+          rowsUnder(processesPrefix(prefix)),
+          (found) => new Set(found.map(({ key }) => Buffer.from(key).toString("hex")))
+        )
+        const [all, kept] = yield* Effect.all([rows, own])
+        assert.deepStrictEqual(all.filter((key) => !kept.has(key)), [])
       })
     )
     test(

@@ -110,7 +110,7 @@ const checkKind = (look: Look, row: KeyValue, [kind, ...rest]: Tuple.Tuple): Eff
   if (kind === "children" && rest.length === 4) return checkChild(look, rest[2]!, rest[3]!)
   return Effect.sync(() => {
     if (kind === "cron") {
-      if (decodeSchedule(row.value) === undefined) {
+      if (decodeSchedule(row.value) === "damaged") {
         look.findings.add("unreadable", `the schedule ${textOf(rest[0] ?? null)}`)
       }
     } else if (!PLAIN.has(kind)) look.findings.add("unknown", "a key that no type of jobs has")
