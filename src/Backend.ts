@@ -178,6 +178,12 @@ export interface Directory {
   readonly open: (path: ReadonlyArray<string>) => Effect.Effect<Uint8Array, BackendError>
   /** Removes a path, all below it and all their keys. Succeeds with whether there was one. */
   readonly remove: (path: ReadonlyArray<string>) => Effect.Effect<boolean, BackendError>
+  /**
+   * Whether there is a path, and the names directly below one, or at the top for an empty path: for tools. Nothing is made.
+   * Absent where a driver does not know them.
+   */
+  readonly exists?: ((path: ReadonlyArray<string>) => Effect.Effect<boolean, BackendError>) | undefined
+  readonly list?: ((path: ReadonlyArray<string>) => Effect.Effect<ReadonlyArray<string>, BackendError>) | undefined
 }
 
 /**

@@ -7,7 +7,8 @@
  *
  * The front is made of `protocols.ts`, and so are the clients of its customers.
  *
- * It runs on a SQLite file; with SHOP_STORE=foundationdb:/etc/foundationdb/fdb.cluster on a FoundationDB cluster.
+ * It runs on a SQLite file; with SHOP_STORE=postgres://USER:PASSWORD@HOST/DATABASE on a PostgreSQL server, and with
+ * SHOP_STORE=foundationdb:/etc/foundationdb/fdb.cluster on a FoundationDB cluster.
  */
 import { Console, Effect, Layer, Schedule } from "effect"
 import { Tenant } from "effect-dgen"

@@ -127,4 +127,17 @@ describe("PostgresBackend.layer", () => {
       const found = yield* Effect.provide(read, Layer.provide(Tenant.layer(["t"]), store))
       assert.deepStrictEqual(found, written)
     }))
+  it.live("leaves nothing of its own behind", () =>
+    Effect.gen(function*() {
+      const schema = freshSchema()
+      const marks = Effect.map(
+        run(`SELECT count(*)::int AS count FROM ${schema}.data WHERE position('slot'::bytea IN key) > 0`),
+        ([{ count }]) => count as number
+      )
+      yield* Effect.gen(function*() {
+        yield* Tenant.transact(Transaction.set(["a"], Uint8Array.of(1)))
+        assert.isAbove(yield* marks, 0)
+      }).pipe(Effect.provide(Layer.provide(Tenant.layer(["t"]), PostgresBackend.layer({ url, schema }))))
+      assert.strictEqual(yield* marks, 0)
+    }))
 })

@@ -71,7 +71,10 @@ export interface ServerRow {
   readonly hasState: boolean
   /** Messages that wait or are under the lock. */
   readonly queueLength: number
-  /** Messages that were pushed, and those that were taken off the queue, since the server was made. */
+  /**
+   * Messages that were pushed, and those that were taken off the queue: since the server was made, or, of a hosted one, since
+   * it had nothing to do.
+   */
   readonly pushed: number
   readonly taken: number
   /** When the first message that waits was sent, by its sender's clock. */
