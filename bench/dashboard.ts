@@ -15,7 +15,7 @@ import { behaviour, Counter, folder, head, measure, type Measured, row, together
 const SERVERS = 10_000
 const PART = 1_000
 
-const ROUNDS = 8
+const ROUNDS = 6
 const ROUND_MILLIS = 2_500
 const CALLERS = 64
 
@@ -40,8 +40,11 @@ const childOf = (...args: ReadonlyArray<string>): Effect.Effect<ChildProcess, ne
 /** How a dashboard comes to be open, for as long as a scope is. */
 type Way = Effect.Effect<unknown, unknown, Scope.Scope | Tenant.Tenant>
 
+/** A process that begins is busy with that for a while. */
+const WARM_MILLIS = 5_000
+
 /** A process that serves and asks. */
-const elsewhere: Way = childOf("serve", path.join(folder, "bench.db"))
+const elsewhere: Way = Effect.andThen(childOf("serve", path.join(folder, "bench.db")), Effect.sleep(WARM_MILLIS))
 
 /** Served by this process, and asked by another one. */
 const here = Effect.map(

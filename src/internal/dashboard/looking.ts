@@ -23,7 +23,7 @@ import type {
 
 /** Rows of one page, messages of a server's page. */
 const PAGE = { limit: 50, look: 1_000, millis: 2_000 }
-const MESSAGES_LIMIT = 50
+const MESSAGES_LIMIT = 25
 const TIMERS_LIMIT = 100
 const JOBS_LIMIT = 50
 const TYPES_LIMIT = 200
