@@ -6,8 +6,9 @@ import { useEffect, useRef, useState } from "preact/hooks"
 const TIMEOUT_MILLIS = 15_000
 const MEND_TIMEOUT_MILLIS = 600_000
 
-/** How often a page asks again, and at the most how rarely, while an answer is long in coming or does not come. */
+/** How often a page asks again, and at the most how rarely: while answers are slow, and while there are none. */
 const POLL_MILLIS = 2_000
+const SLOW_LIMIT_MILLIS = 10_000
 const POLL_LIMIT_MILLIS = 30_000
 
 /** After an answer a page waits so many times as long as that took: what is much work is not asked for all the time. */
@@ -84,7 +85,7 @@ export const usePolled = <A>(path: string, everyMillis: number = POLL_MILLIS): P
         const data = await request<A>(path, {}, TIMEOUT_MILLIS, signal)
         if (signal.aborted) return
         const took = performance.now() - asked
-        pause = Math.max(everyMillis, Math.min(POLL_LIMIT_MILLIS, took * PAUSE_FACTOR))
+        pause = Math.max(everyMillis, Math.min(SLOW_LIMIT_MILLIS, took * PAUSE_FACTOR))
         setAnswer({ path, data, failed: undefined })
       } catch (cause) {
         if (signal.aborted) return
