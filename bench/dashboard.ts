@@ -16,7 +16,7 @@ const SERVERS = 10_000
 const PART = 1_000
 
 const ROUNDS = 6
-const ROUND_MILLIS = 3_000
+const ROUND_MILLIS = 2_500
 const CALLERS = 64
 
 const median = (values: ReadonlyArray<number>) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!
@@ -27,20 +27,35 @@ const said = (child: ChildProcess, word?: object) =>
     if (word !== undefined) child.send(word)
   })
 
-/** A process that asks a dashboard, and serves it if no address is given. */
-const looker = (address: string | undefined): Effect.Effect<ChildProcess, never, Scope.Scope> =>
+/** The other process: it asks a dashboard that it is told, or serves one itself. */
+const childOf = (...args: ReadonlyArray<string>): Effect.Effect<ChildProcess, never, Scope.Scope> =>
   Effect.tap(
     Effect.acquireRelease(
-      Effect.sync(() =>
-        fork(path.join(import.meta.dirname, "dashboardChild.ts"), [
-          address === undefined ? "serve" : "ask",
-          address ?? path.join(folder, "bench.db")
-        ])
-      ),
-      (running) => Effect.sync(() => running.kill())
+      Effect.sync(() => fork(path.join(import.meta.dirname, "dashboardChild.ts"), [...args])),
+      (running) => Effect.sync(() => running.kill("SIGKILL"))
     ),
     (child) => said(child)
   )
+
+/** How a dashboard comes to be open, for as long as a scope is. */
+type Way = Effect.Effect<unknown, unknown, Scope.Scope | Tenant.Tenant>
+
+/** A process that begins is busy with that for a while. */
+const WARM_MILLIS = 5_000
+
+/** A process that serves and asks. */
+const elsewhere: Way = Effect.andThen(childOf("serve", path.join(folder, "bench.db")), Effect.sleep(WARM_MILLIS))
+
+/** Served by this process, and asked by another one. */
+const here = Effect.map(
+  childOf("ask"),
+  (child): Way =>
+    Effect.gen(function*() {
+      const source = yield* Source.make({ values: false, store: "" })
+      const { url } = yield* serve({ port: 0, readOnly: true, source })
+      yield* Effect.acquireRelease(said(child, { address: url }), () => said(child, {}))
+    })
+)
 
 /** One round of calls, by what one of them took. */
 const busy = (server: Effect.Success<ReturnType<typeof Counter.start>>) =>
@@ -93,17 +108,13 @@ export const dashboard = Effect.gen(function*() {
   }
   const server = yield* Counter.start(behaviour, { tuid: ["busy"], consumeK: 10 })
   yield* busy(server)
-  const source = yield* Source.make({ values: false, store: "" })
-  const { url } = yield* serve({ port: 0, readOnly: true, source })
-  const ways = [["in another process", yield* looker(undefined)], ["in this process", yield* looker(url)]] as const
-  for (const [name, child] of ways) {
-    const rates = { with: [] as Array<Measured>, without: [] as Array<Measured> }
+  const ways = [["in another process", elsewhere], ["in this process", yield* here]] as const
+  for (const [name, open] of ways) {
+    const rounds = { with: [] as Array<Measured>, without: [] as Array<Measured> }
     for (let round = 0; round < ROUNDS; round++) {
-      yield* said(child, { open: true })
-      rates.with.push(yield* busy(server))
-      yield* said(child, { open: false })
-      rates.without.push(yield* busy(server))
+      rounds.without.push(yield* busy(server))
+      rounds.with.push(yield* Effect.scoped(Effect.andThen(open, busy(server))))
     }
-    report(name, rates.with, rates.without)
+    report(name, rounds.with, rounds.without)
   }
 })

@@ -24,13 +24,15 @@ for (const stream of [process.stdout, process.stderr]) {
 const output = {
   out: process.stdout,
   err: process.stderr,
-  input: process.stdin.isTTY && process.stderr.isTTY ? process.stdin : undefined
+  input: process.stdin.isTTY && process.stderr.isTTY ? process.stdin : undefined,
+  ending: { isBySignal: false }
 }
 
 Effect.runPromiseExit(runTo(process.argv.slice(2), output), { signal: abort.signal }).then((exit) => {
   if (Exit.isSuccess(exit) || isPipeClosed) return
   const error = Cause.squash(exit.cause)
   const interrupted = Cause.hasInterruptsOnly(exit.cause)
+  if (interrupted && output.ending.isBySignal) return
   process.stderr.write(
     interrupted
       ? "\nbroken off: run the same command again to go on\n"

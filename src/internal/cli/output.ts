@@ -27,6 +27,8 @@ export interface Output {
   readonly err: Stream
   /** Where an answer to a question comes from; absent where nobody can be asked. */
   readonly input?: NodeJS.ReadableStream | undefined
+  /** Whether a signal is how the command ends well: one that serves says so. */
+  readonly ending?: { isBySignal: boolean } | undefined
 }
 
 export const OutputOf = Context.Service<Output, Output>("effect-dgen/cli/Output")

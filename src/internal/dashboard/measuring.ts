@@ -20,7 +20,7 @@ import { type Tenant, transact } from "../../Tenant.ts"
 import { keepRunning } from "../observing/unforeseen.ts"
 import type { Failure } from "./failing.ts"
 import * as Figures from "./figures.ts"
-import { typeOf } from "./looking.ts"
+import { serversIn, typeOf } from "./looking.ts"
 import type { DefinitionRow, Overview } from "./wire.ts"
 
 const ROUND_MILLIS = 2_000
@@ -28,10 +28,8 @@ const ROUND_MILLIS = 2_000
 /** A round is followed by a pause that is so many times as long (1). */
 const PAUSE_FACTOR = 50
 
-/** A round looks at so many servers: more where that is quickly done, fewer where it is not (1). */
-const PAGE_LEAST = 100
-const PAGE_MOST = 1_000
-const PAGE_MILLIS = 30
+/** What a round looks at of the servers (1). */
+const PAGE = { limit: 1_000, look: 1_000, millis: 30 }
 
 /** Rounds go on for so long after the last look: the page asks every two seconds, and every 30 while it has trouble. */
 const WATCHED_MILLIS = 60_000
@@ -55,7 +53,6 @@ class Found {
   pass = new Figures.Pass()
   after: string | undefined
   whole: Figures.Pass | undefined
-  pageLimit = PAGE_LEAST
   takenPerSecond: number | undefined
   readonly points = new Figures.Points()
   readonly taken = new Figures.Speed()
@@ -86,12 +83,8 @@ const round = Effect.fnUntraced(function*(found: Found) {
   const began = yield* Clock.currentTimeMillis
   found.stats = yield* transact(Inspect.stats())
   found.types = (yield* transact(Inspect.jobTypes({ limit: TYPES_LIMIT }))).types
-  const looked = yield* Clock.currentTimeMillis
-  const page = yield* transact(Inspect.servers({ limit: found.pageLimit, after: found.after }))
+  const page = yield* serversIn({ after: found.after }, PAGE)
   const now = yield* Clock.currentTimeMillis
-  found.pageLimit = now - looked > PAGE_MILLIS
-    ? Math.max(PAGE_LEAST, Math.floor(found.pageLimit / 2))
-    : Math.min(PAGE_MOST, found.pageLimit * 2)
   found.pass.add(page.servers)
   found.after = page.next
   if (page.next === undefined) {

@@ -136,6 +136,11 @@ export interface ServerOptions {
   readonly olderThan?: Duration.Input | undefined
   /** 1 to 1,000; 100 if absent. */
   readonly limit?: number | undefined
+  /**
+   * How many servers the page looks at, whatever it finds: 1 to 1,000; 1,000 if absent. On a file that another process
+   * writes to without a pause, only a short transaction sees one state to its end: give few, and go on with `after`.
+   */
+  readonly look?: number | undefined
   /** The `next` of the page before. */
   readonly after?: string | undefined
 }
@@ -324,6 +329,7 @@ const listedServers = (state: TransactionState, list: Uint8Array, end: Uint8Arra
 
 interface Checked {
   readonly limit: number
+  readonly look: number
   readonly olderMillis: number
   readonly server: string | undefined
   readonly prefix: Tuple.Tuple | undefined
@@ -332,7 +338,7 @@ interface Checked {
 }
 
 const check = Effect.fnUntraced(function*(input: ServerOptions | undefined): Effect.fn.Return<Checked, InvalidOption> {
-  const { after, limit, olderThan, prefix, server, stuck = false } = yield* Paging.optionsOf(input)
+  const { after, limit, look, olderThan, prefix, server, stuck = false } = yield* Paging.optionsOf(input)
   if (server !== undefined && (typeof server !== "string" || server === "" || !server.isWellFormed())) {
     return yield* Paging.refuse("server", "must be the name of a definition")
   }
@@ -344,6 +350,7 @@ const check = Effect.fnUntraced(function*(input: ServerOptions | undefined): Eff
   }
   return {
     limit: yield* Paging.limitOf(limit, PAGE_DEFAULT, PAGE_LIMIT),
+    look: yield* Paging.limitOf(look, LOOK_LIMIT, LOOK_LIMIT, "look"),
     olderMillis: yield* Paging.millisOf("olderThan", olderThan, STUCK_MILLIS),
     server,
     prefix,
@@ -373,9 +380,9 @@ const pageOf = Effect.fnUntraced(function*(
   let looked = 0
   let bytes = 0
   const until = (yield* Clock.currentTimeMillis) + LOOK_MILLIS
-  while (at !== undefined && found.length < checked.limit && looked < LOOK_LIMIT && bytes < PAGE_BYTES) {
+  while (at !== undefined && found.length < checked.limit && looked < checked.look && bytes < PAGE_BYTES) {
     if ((yield* Clock.currentTimeMillis) > until) break
-    const some: Found = yield* source(at, Math.min(TOGETHER, checked.limit - found.length))
+    const some: Found = yield* source(at, Math.min(TOGETHER, checked.limit - found.length, checked.look - looked))
     const seen = yield* Effect.forEach(some.tuids, (tuid) => lookAt(state, tuid, checked.olderMillis), {
       concurrency: TOGETHER
     })
