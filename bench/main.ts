@@ -7,6 +7,7 @@
  *   npm run bench -- --only idle --servers 10000
  *   npm run bench -- --only hosting --existing 1000000
  *   npm run bench -- --only clearing --messages 1000000
+ *   npm run bench -- --only dashboard
  *
  * `flush ms` is what one commit of SQLite took, its sync included: on a disk mostly that, so that ratios of different disks
  * can be told apart. `per flush` is how many runs shared one sync.
