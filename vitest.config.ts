@@ -1,6 +1,7 @@
 import * as path from "node:path"
 import { defineConfig } from "vitest/config"
 import type { Reporter, TestModule } from "vitest/node"
+import { whyNoBrowser } from "./scripts/chromium.mjs"
 import { whySkipped, withLibrary } from "./scripts/foundationDb.mjs"
 
 const src = path.join(import.meta.dirname, "src")
@@ -15,14 +16,11 @@ process.env.NODE_OPTIONS = `${process.env.NODE_OPTIONS ?? ""} --conditions=effec
 /** Says last which suites did not run, and why. */
 const skipped: Reporter = {
   onTestRunEnd: (modules: ReadonlyArray<TestModule>) => {
-    const why = whySkipped()
-    if (why === undefined) return
-    for (const module of modules) {
-      for (const test of module.children.allTests("skipped")) {
-        if (!test.name.endsWith(why)) continue
-        process.stdout.write(`FoundationDB suites skipped: ${why}\n`)
-        return
-      }
+    const reasons = [["FoundationDB suites", whySkipped()], ["Tests in a browser", whyNoBrowser()]] as const
+    for (const [what, why] of reasons) {
+      if (why === undefined) continue
+      const tests = modules.flatMap((module) => [...module.children.allTests("skipped")])
+      if (tests.some((test) => test.name.endsWith(why))) process.stdout.write(`${what} skipped: ${why}\n`)
     }
   }
 }

@@ -110,7 +110,7 @@ export const Table = (props: {
   readonly rows: ReadonlyArray<{ readonly key: string; readonly cells: ReadonlyArray<ComponentChildren> }>
 }) =>
   props.rows.length === 0 ? <p class="empty">{props.empty}</p> : (
-    <div class="scroll" role="region" aria-label={props.label} tabIndex={0}>
+    <div class="scroll" role="group" aria-label={props.label} tabIndex={0}>
       <table>
         <thead>
           <tr>
@@ -139,7 +139,7 @@ export const Table = (props: {
 
 /** A text that was stored. */
 export const Stored = (props: { readonly label: string; readonly text: string }) => (
-  <pre class="stored" tabIndex={0} role="region" aria-label={props.label}>{props.text}</pre>
+  <pre class="stored" tabIndex={0} role="group" aria-label={props.label}>{props.text}</pre>
 )
 
 export const Button = (props: {

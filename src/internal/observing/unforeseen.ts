@@ -5,6 +5,7 @@
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Metric from "effect/Metric"
+import { reading } from "../data/show.ts"
 import { logError } from "./logging.ts"
 import { record } from "./measuring.ts"
 
@@ -36,6 +37,18 @@ export const apart = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A,
     Effect.forkChild(effect),
     (fiber) => Effect.flatten(Effect.onInterrupt(Fiber.await(fiber), () => Fiber.interrupt(fiber)))
   )
+
+/**
+ * What a user's function gives, if it is an effect. Programs without types give other things, promises above all, and some of
+ * these throw as soon as they are looked at: past all handlers, if a fiber does it.
+ */
+export const effectOf = <A, E, R>(run: () => Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.suspend(() => {
+    const effect = run()
+    return reading(() => Effect.isEffect(effect), false)
+      ? effect
+      : Effect.die(new TypeError("a handler must return an Effect: wrap a promise with Effect.promise"))
+  })
 
 /** Runs a loop again whenever it fails: what ends it is its success, or its own fiber's interruption, which runs no handler. */
 export const keepRunning = <A, E, R>(

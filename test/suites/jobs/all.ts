@@ -18,7 +18,10 @@ import { jobsSubscriptions } from "./subscriptions.ts"
 import { type BackendLayer, harness } from "./support.ts"
 import { jobsWorkers } from "./workers.ts"
 
-/** `isNear` says whether the store answers within the process: only then does nothing happen while a test's clock stands. */
+/**
+ * `isNear` says whether the store answers within the process: only then does nothing happen while a test's clock stands.
+ * Elsewhere a test that lets time pass until something is done lets it pass for ever, since leases run out with it.
+ */
 export const suite = (name: string, backend: BackendLayer, isNear = true) => {
   describe(name, () => {
     const tests = harness(backend)

@@ -50,6 +50,34 @@ export const jobsFailures = ({ live }: Harness) => {
     )
   }
 
+  live(
+    "handlers that give no effect fail their jobs, whatever they give, and hold nobody up",
+    Effect.gen(function*() {
+      const given: ReadonlyArray<() => unknown> = [
+        ...Object.values(hostileValues),
+        () => 5,
+        () => undefined,
+        () => Promise.resolve()
+      ]
+      let next = 0
+      const handler = (): Effect.Effect<any> => given[next++ % given.length]!() as any
+      let told = 0
+      yield* opened(Work.deadJobLayer(() => {
+        told++
+        return handler()
+      }))
+      for (const worker of [Work.workerLayer(handler), Work.batchWorkerLayer(handler, { maxJobs: 1 })]) {
+        const close = yield* opened(worker)
+        yield* transact(Effect.forEach(given, (_, i) => Work.add(i, data(i))))
+        yield* Effect.repeat(transact(Work.counts), { until: ({ dead }) => dead === given.length })
+        yield* close
+        assert.strictEqual(yield* Work.removeAll(), given.length)
+      }
+      yield* Effect.repeat(Effect.sleep(1), { until: () => told === 2 * given.length })
+    }),
+    30_000
+  )
+
   for (const [name, retry] of Object.entries(schedules)) {
     live(
       `a job whose schedule ${name} is dead after its failure, and holds nobody up`,

@@ -1,6 +1,6 @@
 /** What is told of runs and deaths: log lines, who listens, metrics. */
 import { assert } from "@effect/vitest"
-import { Deferred, Effect, Logger, Metric, Option, Schedule } from "effect"
+import { Deferred, Effect, Logger, Metric, Option, Schedule, Schema } from "effect"
 import { Jobs, Tenant } from "effect-dgen"
 import { acceptNow, Data, data, elsewhere, type Harness, opened, SHORT } from "./support.ts"
 
@@ -167,6 +167,36 @@ export const jobsReports = ({ live }: Harness) => {
       yield* Effect.all([close, Deferred.succeed(go, undefined)], { concurrency: "unbounded" })
       assert.deepStrictEqual(told, [1, 2, 3])
     })
+  )
+
+  live(
+    "who is told of dead jobs more slowly than they die is not told of all, and the log says so",
+    logging((lines) =>
+      Effect.gen(function*() {
+        const Large = Jobs.make("large", { data: Schema.String, maxAttempts: 1 })
+        const told: Array<unknown> = []
+        const go = yield* Deferred.make<void>()
+        yield* opened(
+          Large.deadJobLayer(({ data, id }) =>
+            Effect.andThen(Deferred.await(go), Effect.sync(() => told.push([id, data?.length])))
+          )
+        )
+        const kill = (id: number) =>
+          Effect.gen(function*() {
+            yield* transact(Large.add(id, "x".repeat(3_900_000)))
+            yield* transact(Large.fail((yield* acceptNow(Large))!, "no"))
+          })
+        for (let id = 0; id < 10; id++) yield* kill(id)
+        yield* Deferred.succeed(go, undefined)
+        yield* Effect.repeat(Effect.sleep(1), {
+          until: () => lines.some(({ level, text }) => level === "Error" && text.includes("not told of 2"))
+        })
+        assert.deepStrictEqual(told, Array.from({ length: 8 }, (_, id) => [id, 3_900_000]))
+        yield* kill(10)
+        yield* Effect.repeat(Effect.sleep(1), { until: () => told.length === 9 })
+      })
+    ),
+    30_000
   )
 
   live(

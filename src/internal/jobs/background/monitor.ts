@@ -35,7 +35,7 @@ import { type JobKeys, STAMP_BYTES } from "../definition/layout.ts"
 import { type Model, type Place, retryDelay } from "../definition/model.ts"
 import { touchedOf } from "../kept/lateWrites.ts"
 import { expire } from "../kept/lifecycle.ts"
-import { PART_BYTES_LIMIT, PartLimit } from "../kept/passLimits.ts"
+import { PartLimit, Share } from "../kept/passLimits.ts"
 import { prefetch, tryLoad } from "../kept/places.ts"
 import { removeEnded } from "../kept/removal.ts"
 import type { Row } from "../kept/row.ts"
@@ -172,6 +172,7 @@ const passOver = Effect.fnUntraced(function*(
   yield* prefetch(place, () => entries.flatMap(({ id }) => id === undefined ? [] : [id]), areRunning)
   let done = 0
   let left = 0
+  const share = new Share(place.state)
   for (const { id, key } of entries) {
     const row = id === undefined ? "unreadable" : yield* tryLoad(place, id)
     if (id === undefined || row === "unreadable") {
@@ -181,7 +182,8 @@ const passOver = Effect.fnUntraced(function*(
     }
     yield* use(id, row, key)
     done++
-    if (place.state.size > PART_BYTES_LIMIT) break
+    share.did(row?.parents?.count ?? 0)
+    if (share.isDone) break
   }
   return { done, left }
 })

@@ -7,13 +7,12 @@
  * 2. Listeners are told in the process whose transaction ended the job, if they listen when the transaction runs.
  */
 import * as Effect from "effect/Effect"
-import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import type * as Tuple from "../../../Tuple.ts"
 import { logError, logWarning } from "../../observing/logging.ts"
 import { record } from "../../observing/measuring.ts"
 import { render } from "../definition/errors.ts"
-import { decodeData, elementText, type Model, type Place } from "../definition/model.ts"
+import { elementText, type Place } from "../definition/model.ts"
 import { metricsOf } from "./metrics.ts"
 import { readData, type Row } from "./row.ts"
 
@@ -36,10 +35,11 @@ export interface DeadJob<out A> {
   readonly diedAt: number
 }
 
+/** A job that has died, as it is stored. */
+export type Died = Omit<DeadJob<unknown>, "data"> & { readonly packed: Uint8Array }
+
 interface Listener {
-  /** By whose schema the data is read: a job can be ended by who has no definition of its type. */
-  readonly model: Model
-  readonly tell: (dead: DeadJob<any>) => void
+  readonly tell: (died: Died) => void
 }
 
 /** By tenant layer and type. */
@@ -51,11 +51,11 @@ const listenersOf = (target: object, type: Tuple.Element): Set<Listener> | undef
 /** Tells of the jobs of a type that die from here to the end of the scope. */
 export const listen = (
   target: object,
-  model: Model,
+  type: Tuple.Element,
   tell: Listener["tell"]
 ): Effect.Effect<void, never, Scope.Scope> => {
-  const listener: Listener = { model, tell }
-  const text = elementText(model.type)
+  const listener: Listener = { tell }
+  const text = elementText(type)
   return Effect.acquireRelease(
     Effect.sync(() => {
       const byType = listeners.get(target) ?? new Map<string, Set<Listener>>()
@@ -111,10 +111,10 @@ export const reportFailure = (
       })
       state.onCommit.push(() => {
         if (stored === undefined) return
-        const dead = { type: model.type, id, attempts: row.attempts, error, diedAt: after.endedAt }
-        for (const { model, tell } of told!) {
-          tell({ ...dead, data: Result.getOrUndefined(decodeData(model, id, stored.data)) })
-        }
+        // a copy: what was read can be a part of something longer
+        const packed = stored.data.slice()
+        const died = { type: model.type, id, attempts: row.attempts, error, diedAt: after.endedAt, packed }
+        for (const { tell } of told!) tell(died)
       })
       return Effect.void
     }))

@@ -11,6 +11,7 @@ import * as Keys from "../../data/keys.ts"
 import { InvalidOption, type UnreadableData } from "../definition/errors.ts"
 import { isState, type State, STATES } from "../definition/layout.ts"
 import { decodeData, type Model, optionsOf, type Place, within } from "../definition/model.ts"
+import { Share } from "../kept/passLimits.ts"
 import { isEntryOf, isWaiting, tryLoad } from "../kept/places.ts"
 import { removeEnded } from "../kept/removal.ts"
 import { decode, readData, type Row } from "../kept/row.ts"
@@ -27,9 +28,6 @@ const PAGE_DEFAULT = 100
 
 /** A page ends early when its data has so many bytes: a transaction must be read in its five seconds. */
 const PAGE_BYTES_LIMIT = 5_000_000
-
-/** So many keys one purge clears at the most, in bytes. */
-const PURGE_BYTES_LIMIT = 5_000_000
 
 /**
  * How many jobs there are in each state.
@@ -148,7 +146,7 @@ const checkOptions = (model: Model, options: ListOptions): InvalidOption | undef
 }
 
 /** A row of a page as pages name it: its key, without the type's prefix. */
-const cursorOf = ({ keys }: Place, key: Uint8Array): string =>
+export const cursorOf = ({ keys }: Place, key: Uint8Array): string =>
   Buffer.from(key.subarray(keys.prefix.length)).toString("hex")
 
 const keyOf = ({ keys }: Place, cursor: string | undefined): Uint8Array | undefined =>
@@ -199,27 +197,28 @@ export const list = (model: Model, input?: BoundedListOptions): Effect.Effect<Pa
 const listIn = Effect.fnUntraced(
   function*(place: Place, input: BoundedListOptions | undefined): Effect.fn.Return<Page<any>, InvalidOption> {
     const { next, rows } = yield* pageIn(place, input)
-    return {
-      next,
-      jobs: rows.map(({ data, id, row }): Listed<any> => ({
-        id,
-        state: row.state,
-        data: decodeData(place.model, id, data),
-        attempts: row.attempts,
-        priority: row.priority,
-        scheduledAt: row.scheduledAt,
-        addedAt: row.addedAt,
-        endedAt: row.state === "finished" || row.state === "dead" ? row.endedAt : undefined,
-        error: row.error,
-        isResubmitted: row.resubmit !== undefined,
-        waitsFor: isWaiting(row) ? row.parents!.waits : 0
-      }))
-    }
+    return { next, jobs: rows.map((job) => listed(place.model, job)) }
   }
 )
 
-/** A job as it is stored. */
+/** A stored job as a list shows it. */
+export const listed = (model: Model, { data, id, row }: StoredJob): Listed<any> => ({
+  id,
+  state: row.state,
+  data: decodeData(model, id, data),
+  attempts: row.attempts,
+  priority: row.priority,
+  scheduledAt: row.scheduledAt,
+  addedAt: row.addedAt,
+  endedAt: row.state === "finished" || row.state === "dead" ? row.endedAt : undefined,
+  error: row.error,
+  isResubmitted: row.resubmit !== undefined,
+  waitsFor: isWaiting(row) ? row.parents!.waits : 0
+})
+
+/** A job as it is stored, and the key by which the page has found it. */
 export interface StoredJob {
+  readonly key: Uint8Array
   readonly id: Tuple.Element
   readonly row: Row
   readonly data: Uint8Array
@@ -256,7 +255,7 @@ const pageIn = Effect.fnUntraced(
       if (id === undefined || row === undefined || !isListed(place, options.state, id, row, key)) continue
       const { data } = yield* readData(state, keys, id, row)
       bytes += data.length
-      rows.push({ id, row, data })
+      rows.push({ key, id, row, data })
     }
     const last = entries[at - 1]
     const next = at < entries.length && last !== undefined ? cursorOf(place, last.key) : undefined
@@ -284,13 +283,15 @@ const purgeIn = Effect.fnUntraced(
     const { begin, end } = keys.endedOf("dead")
     const rows = yield* state.getRange(begin, end, { limit: options.limit ?? PAGE_LIMIT })
     let count = 0
+    const share = new Share(state)
     for (const entry of rows) {
       const id = keys.lastOf(entry.key, keys.ended)
       const row = id === undefined ? "unreadable" : yield* tryLoad(place, id)
       if (id === undefined || row === "unreadable") continue
       yield* removeEnded(place, id, row, entry.key, "dead")
       count++
-      if (state.size > PURGE_BYTES_LIMIT) break
+      share.did(row?.parents?.count ?? 0)
+      if (share.isDone) break
     }
     return count
   }

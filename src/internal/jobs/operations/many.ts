@@ -12,10 +12,11 @@ import { InvalidOption } from "../definition/errors.ts"
 import { type State, STATES } from "../definition/layout.ts"
 import { type Model, optionsOf, type Place, within } from "../definition/model.ts"
 import { askAgain } from "../kept/lifecycle.ts"
+import { Share } from "../kept/passLimits.ts"
 import { tryLoad } from "../kept/places.ts"
 import { removeJob } from "../kept/removal.ts"
 import type { Row } from "../kept/row.ts"
-import { lastRow, list, type Listed } from "./listing.ts"
+import { cursorOf, lastRow, type Listed, listed, pageOf } from "./listing.ts"
 
 /** Jobs that one pass looks at. */
 const PASS_JOBS_LIMIT = 200
@@ -40,26 +41,34 @@ interface Watched {
 
 type Refused = InvalidOption | BackendError
 
-/** One pass over a page: succeeds with how many jobs it changed, and where the next one begins. */
+/** One pass over a page, or the first part of one: succeeds with how many jobs it changed, and where the next one begins. */
 const passOver = (
   model: Model,
-  options: ManyOptions<any>,
+  { state, where }: ManyOptions<any>,
   part: { readonly after: string | undefined; readonly upTo: string },
   use: (place: Place, id: Tuple.Element, row: Row) => Effect.Effect<unknown>
 ) =>
   Effect.flatMap(
-    list(model, { state: options.state, limit: PASS_JOBS_LIMIT, ...part }),
-    ({ jobs, next }) =>
-      within(model, (place) => {
-        const chosen = options.where === undefined ? jobs : jobs.filter(options.where)
-        const each = Effect.forEach(chosen, ({ id, state }) =>
-          Effect.flatMap(tryLoad(place, id), (row) =>
-            // the list looks by snapshot, and one that went can have ended others of the page: what counts is the row
-            row === undefined || row === "unreadable" || (options.state !== undefined && row.state !== state)
-              ? Effect.succeed(0)
-              : Effect.as(use(place, id, row), 1)))
-        return Effect.map(each, (counts) => ({ count: counts.reduce((sum, one) => sum + one, 0), next }))
-      })
+    pageOf(model, { state, limit: PASS_JOBS_LIMIT, ...part }),
+    ({ next, rows }) =>
+      within(model, (place) =>
+        Effect.gen(function*() {
+          const share = new Share(place.state)
+          let count = 0
+          for (const [index, job] of rows.entries()) {
+            if (share.isDone) return { count, next: cursorOf(place, rows[index - 1]!.key) }
+            if (where !== undefined && !where(listed(model, job))) continue
+            const row = yield* tryLoad(place, job.id)
+            // the page looks by snapshot, and one that went can have ended others of it: what counts is the row
+            if (
+              row === undefined || row === "unreadable" || (state !== undefined && row.state !== job.row.state)
+            ) continue
+            yield* use(place, job.id, row)
+            share.did(row.parents?.count ?? 0)
+            count++
+          }
+          return { count, next }
+        }))
   )
 
 const overAll = Effect.fnUntraced(function*(

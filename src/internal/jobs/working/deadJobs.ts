@@ -5,21 +5,31 @@
  *
  * 1. One is told after the other. A handler that fails is logged, and the next one is told all the same.
  * 2. At the end of the scope those that are known are still told, within the grace period.
+ * 3. What waits to be told is bounded in bytes: jobs that die while there is no room are not told, and the log says so.
  */
 import * as Effect from "effect/Effect"
 import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
+import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import { Tenant } from "../../../Tenant.ts"
 import { guarding } from "../../observing/lending.ts"
 import { logError } from "../../observing/logging.ts"
-import { apart, keepRunning } from "../../observing/unforeseen.ts"
+import { apart, effectOf, keepRunning } from "../../observing/unforeseen.ts"
 import { InvalidOption, render } from "../definition/errors.ts"
-import type { Model } from "../definition/model.ts"
-import { type DeadJob, listen } from "../kept/reports.ts"
+import { decodeData, type Model } from "../definition/model.ts"
+import { type DeadJob, type Died, listen } from "../kept/reports.ts"
 
 /** What is known at the end of the scope is told for so long: as long as workers let handlers end. */
 const GRACE_MILLIS = 10_000
+
+/** So much waits to be told: tens of thousands of small jobs, or a few of the longest (3). */
+const KNOWN_LIMIT_BYTES = 32_000_000
+
+/** What a job takes besides its data and its error. */
+const OVERHEAD_BYTES = 500
+
+const bytesOf = ({ error, packed }: Died): number => packed.length + 2 * error.length + OVERHEAD_BYTES
 
 export const deadJobLayer = <A, R>(
   model: Model,
@@ -31,32 +41,44 @@ export const deadJobLayer = <A, R>(
     }
     if (model.problem !== undefined) return yield* model.problem
     const tenant = yield* Tenant
-    const known: Array<DeadJob<A>> = []
+    const known: Array<Died> = []
+    let bytes = 0
+    let untold = 0
+    const named = `jobs of type ${render(model.type)}: the handler of dead jobs`
     const some = Latch.makeUnsafe(false)
     const none = Latch.makeUnsafe(true)
-    const tell = (dead: DeadJob<A>) =>
+    const tell = ({ packed, ...dead }: Died) =>
       Effect.catchCause(
-        apart(Effect.scoped(Effect.suspend(() => handler(dead)))),
-        (cause) =>
-          logError(
-            `jobs of type ${render(model.type)}: the handler of dead jobs failed on job ${render(dead.id)}`,
-            cause
+        apart(
+          Effect.scoped(
+            effectOf(() => handler({ ...dead, data: Result.getOrUndefined(decodeData(model, dead.id, packed)) }))
           )
+        ),
+        (cause) => logError(`${named} failed on job ${render(dead.id)}`, cause)
       )
     const step = Effect.gen(function*() {
       yield* some.await
       yield* tell(known[0]!)
-      known.shift()
+      bytes -= bytesOf(known.shift()!)
       if (known.length > 0) return
       some.closeUnsafe()
       none.openUnsafe()
+      if (untold === 0) return
+      const text = `${named} is slower than jobs die, and was not told of ${untold}: list them by state "dead"`
+      untold = 0
+      yield* logError(text)
     })
     const what = `jobs of type ${render(model.type)}: telling of dead jobs`
     const loop = guarding(Effect.forever(step))
     yield* Effect.forkScoped(Effect.interruptible(keepRunning("jobs", what, loop)))
     yield* Effect.addFinalizer(() => Effect.timeoutOption(none.await, GRACE_MILLIS))
-    yield* listen(tenant, model, (dead) => {
-      known.push(dead)
+    yield* listen(tenant, model.type, (died) => {
+      if (known.length > 0 && bytes + bytesOf(died) > KNOWN_LIMIT_BYTES) {
+        untold++
+        return
+      }
+      known.push(died)
+      bytes += bytesOf(died)
       none.closeUnsafe()
       some.openUnsafe()
     })

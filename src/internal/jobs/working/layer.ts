@@ -12,7 +12,7 @@ import type { Tenant } from "../../../Tenant.ts"
 import { captured, guarded } from "../../observing/lending.ts"
 import { logWarning } from "../../observing/logging.ts"
 import { traced } from "../../observing/tracing.ts"
-import { keepRunning } from "../../observing/unforeseen.ts"
+import { effectOf, keepRunning } from "../../observing/unforeseen.ts"
 import { transact } from "../../transactions/loop.ts"
 import { type Hub, usedHub } from "../background/hub.ts"
 import { startMonitor } from "../background/monitor.ts"
@@ -163,7 +163,7 @@ export const workerLayer = <A, E, R>(
     yield* open(hub, model, checked, capacity, (stopping) => (job: Job<A>, signals) => {
       const context = makeContext(hub, checked.model, job, signals, stopping)
       // a handler may use a scope: it is the run's own
-      const scoped = Effect.scoped(Effect.suspend(() => handler(job, context)))
+      const scoped = Effect.scoped(effectOf(() => handler(job, context)))
       return Effect.provideContext(scoped as Effect.Effect<A | void, E, Exclude<R, Scope.Scope>>, services)
     })
   }))
@@ -188,7 +188,7 @@ export const batchWorkerLayer = <A, E, R>(
     const scope = yield* Scope.fork(yield* Effect.scope)
     let stopping: Effect.Effect<void> = Effect.never
     const run = (jobs: ReadonlyArray<Job<A>>) => {
-      const scoped = Effect.scoped(Effect.suspend(() => handler(jobs, { stopping })))
+      const scoped = Effect.scoped(effectOf(() => handler(jobs, { stopping })))
       return Effect.provideContext(
         scoped as Effect.Effect<ReadonlyArray<BatchResult<A>> | void, E, Exclude<R, Scope.Scope>>,
         services
