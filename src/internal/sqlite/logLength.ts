@@ -20,6 +20,9 @@ const LEFT_FRAMES = 500
 /** How long commits wait at the most for whoever happens to read or write, beside the syncs. */
 const RENEW_MILLIS = 10
 
+/** So often the length is looked up, which costs two reads of the log, while the file is short. */
+const LOOK_COMMITS = 16
+
 const AGAIN_FIRST_MILLIS = 100
 const AGAIN_LIMIT_MILLIS = 10_000
 
@@ -49,6 +52,7 @@ export class LogLength {
   #isWorking = false
   #isHeld = false
   #isStopped = false
+  #commits = 0
   #again: NodeJS.Timeout | undefined
   #againMillis = AGAIN_FIRST_MILLIS
   #holdAgainAt = 0
@@ -78,7 +82,8 @@ export class LogLength {
   }
 
   get #isLong(): boolean {
-    return this.#file.logBytes > LOG_LIMIT_BYTES || this.#file.isLogLong
+    if (this.#file.logBytes > LOG_LIMIT_BYTES) return true
+    return this.#commits++ % LOOK_COMMITS === 0 && this.#file.isLogLong
   }
 
   /** Ends the thread, when it has done what it does; calls back then. Another one is started at the next need. */
@@ -147,6 +152,7 @@ export class LogLength {
     if (this.#isStopped) return
     this.#again = setTimeout(() => {
       this.#again = undefined
+      this.#commits = 0
       this.#lookAtLength()
       this.tend()
     }, this.#againMillis)
