@@ -7,99 +7,23 @@
  *
  * PostgreSQL and Redis are started in a temporary folder and ended again; where one is missing, its line says so.
  */
-import { bullmq, type Contender, effectDgen, graphileWorker, pgBoss, type Queue } from "./jobsContenders.ts"
+import { bullmq, type Contender, effectDgen, graphileWorker, onSqlite, pgBoss } from "./jobsContenders.ts"
+import { compare } from "./jobsMeasures.ts"
+import { startPostgres } from "./jobsServers.ts"
 
-const ROUNDS = 3
-/** So many jobs go before each measure: a new file that grows, or code that nobody ran yet, is not what is measured. */
-const WARM = 1_000
-const ADDS = 2_000
-const ALONE = 300
-const WORKED = { 1: 600, 16: 2_000 } as const
-const IN_FLIGHT = 16
-const TEXT = "x".repeat(200)
-
-/** Numbers all jobs, so that none is there already. */
-let added = 0
-
-/** Adds so many jobs, so many at once. */
-const addAll = async (queue: Queue, count: number, inFlight: number) => {
-  let left = count
-  const adder = async () => {
-    while (left-- > 0) await queue.add({ n: added++, text: TEXT })
-  }
-  await Promise.all(Array.from({ length: inFlight }, adder))
+const started = {
+  effectDgen: () => Promise.resolve(effectDgen("SQLite, synchronous=FULL", onSqlite)),
+  pgBoss: async () => pgBoss(await startPostgres()),
+  graphileWorker: async () => graphileWorker(await startPostgres()),
+  bullmq
 }
-
-const rate = async (count: number, run: () => Promise<void>) => {
-  const begun = performance.now()
-  await run()
-  return count / (performance.now() - begun) * 1_000
-}
-
-const untilFinished = async (queue: Queue, count: number) => {
-  while (await queue.finished() < count) await new Promise((resolve) => setTimeout(resolve, 2))
-}
-
-const measures: ReadonlyArray<readonly [string, (queue: Queue) => Promise<number>]> = [
-  ...([[ALONE, 1, "one after another"], [ADDS, IN_FLIGHT, `${IN_FLIGHT} in flight`]] as const).map((
-    [count, inFlight, title]
-  ) =>
-    [`add, ${title}`, async (queue: Queue) => {
-      await addAll(queue, WARM, IN_FLIGHT)
-      return rate(count, () => addAll(queue, count, inFlight))
-    }] as const
-  ),
-  ...([1, 16] as const).map((workers) =>
-    [`add to finished, ${workers} worker${workers === 1 ? "" : "s"}`, async (queue: Queue) => {
-      await queue.work(workers)
-      await addAll(queue, WARM, IN_FLIGHT)
-      await untilFinished(queue, WARM)
-      return rate(WORKED[workers], async () => {
-        await addAll(queue, WORKED[workers], IN_FLIGHT)
-        await untilFinished(queue, WARM + WORKED[workers])
-      })
-    }] as const
-  )
-]
 
 const contenders: Array<Contender> = []
-for (const [name, start] of Object.entries({ effectDgen, pgBoss, graphileWorker, bullmq })) {
+for (const [name, start] of Object.entries(started)) {
   try {
     contenders.push(await start())
   } catch (cause) {
     console.log(`${name} is left out: ${cause instanceof Error ? cause.message : String(cause)}`)
   }
 }
-
-/** The best of the rounds, which take turns: what disturbs one library for a while disturbs the others, too. */
-const results = new Map<string, Map<Contender, number>>(measures.map(([title]) => [title, new Map()]))
-try {
-  for (let round = 0; round < ROUNDS; round++) {
-    for (const [title, measure] of measures) {
-      for (const contender of contenders) {
-        const queue = await contender.open()
-        try {
-          const found = await measure(queue)
-          const best = results.get(title)!
-          best.set(contender, Math.max(best.get(contender) ?? 0, found))
-        } finally {
-          await queue.end()
-        }
-      }
-    }
-  }
-} finally {
-  for (const contender of contenders) await contender.stop()
-}
-
-const [own, ...others] = contenders
-for (const contender of contenders) console.log(`${contender.name}: ${contender.note}`)
-console.log(
-  ["jobs a second".padEnd(30), ...contenders.map(({ name }) => name.padStart(16)), "ratio".padStart(16)].join("")
-)
-for (const [title, rates] of results) {
-  const best = Math.max(...others.map((other) => rates.get(other) ?? 0))
-  const ratio = best > 0 ? `${(rates.get(own!)! / best).toFixed(2)} x best` : ""
-  const columns = contenders.map((contender) => (rates.get(contender) ?? 0).toFixed(0).padStart(16))
-  console.log([title.padEnd(30), ...columns, ratio.padStart(16)].join(""))
-}
+await compare(contenders)

@@ -1,10 +1,10 @@
 /** One queue of each library, behind one face: the same work for all. */
 import { Effect, Layer, ManagedRuntime, Schema } from "effect"
-import { Jobs, SqliteBackend, Tenant } from "effect-dgen"
+import { type Backend, Jobs, SqliteBackend, Tenant } from "effect-dgen"
 import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
-import { startPostgres, startRedis } from "./jobsServers.ts"
+import { type Postgres, startRedis } from "./jobsServers.ts"
 
 export interface Payload {
   readonly n: number
@@ -32,17 +32,28 @@ export interface Contender {
 /** Jobs that pg-boss fetches and completes together: one at a time, it waits for half a second between two. */
 const PG_BOSS_BATCH = 50
 
-export const effectDgen = async (): Promise<Contender> => {
+/** A store of its own for each queue, and what takes it away. */
+export interface OwnStore {
+  readonly backend: Layer.Layer<Backend.Backend, unknown>
+  readonly remove: () => void
+}
+
+export const onSqlite = (): OwnStore => {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), "bench-sqlite-"))
+  return {
+    backend: SqliteBackend.layer({ filename: path.join(folder, "jobs.db") }),
+    remove: () => fs.rmSync(folder, { recursive: true })
+  }
+}
+
+export const effectDgen = (note: string, store: () => OwnStore): Contender => {
   const Work = Jobs.make("work", { data: Schema.Struct({ n: Schema.Number, text: Schema.String }) })
   return {
     name: "effect-dgen",
-    note: "SQLite, synchronous=FULL",
+    note,
     open: async () => {
-      const folder = fs.mkdtempSync(path.join(os.tmpdir(), "bench-sqlite-"))
-      const store = Tenant.layer(["bench"]).pipe(
-        Layer.provide(SqliteBackend.layer({ filename: path.join(folder, "jobs.db") }))
-      )
-      const runtime = ManagedRuntime.make(store)
+      const { backend, remove } = store()
+      const runtime = ManagedRuntime.make(Layer.provide(Tenant.layer(["bench"]), backend))
       let workers: ManagedRuntime.ManagedRuntime<never, any> | undefined
       return {
         add: (payload) => runtime.runPromise(Tenant.transact(Work.add(payload.n, payload))),
@@ -55,7 +66,7 @@ export const effectDgen = async (): Promise<Contender> => {
         end: async () => {
           await workers?.dispose()
           await runtime.dispose()
-          fs.rmSync(folder, { recursive: true })
+          remove()
         }
       }
     },
@@ -63,20 +74,19 @@ export const effectDgen = async (): Promise<Contender> => {
   }
 }
 
-export const pgBoss = async (): Promise<Contender> => {
+export const pgBoss = async (server: Postgres): Promise<Contender> => {
   const { PgBoss } = await import("pg-boss")
-  const server = await startPostgres()
   return {
     name: "pg-boss",
     note: `PostgreSQL, batches of ${PG_BOSS_BATCH}`,
     open: async () => {
-      const boss = new PgBoss({ host: server.socket, user: "bench", database: "bench", max: 16 })
+      const boss = new PgBoss({ ...server.connection, max: 16 })
       boss.on("error", () => {})
       await boss.start()
       const name = `bench-${process.hrtime.bigint()}`
       await boss.createQueue(name)
       const { Pool } = (await import("pg")).default
-      const pool = new Pool({ host: server.socket, user: "bench", database: "bench", max: 1 })
+      const pool = new Pool({ ...server.connection, max: 1 })
       return {
         add: (payload) => boss.send(name, payload),
         work: async (workers) => {
@@ -102,16 +112,15 @@ export const pgBoss = async (): Promise<Contender> => {
   }
 }
 
-export const graphileWorker = async (): Promise<Contender> => {
+export const graphileWorker = async (server: Postgres): Promise<Contender> => {
   const { Logger, makeWorkerUtils, run } = await import("graphile-worker")
   const { Pool } = (await import("pg")).default
-  const server = await startPostgres()
   const logger = new Logger(() => () => {})
   return {
     name: "graphile-worker",
     note: "PostgreSQL, local queue",
     open: async () => {
-      const pgPool = new Pool({ host: server.socket, user: "bench", database: "bench", max: 20 })
+      const pgPool = new Pool({ ...server.connection, max: 20 })
       // it asks for handlers, and warns where there are none
       pgPool.on("error", () => {})
       pgPool.on("connect", (client) => client.on("error", () => {}))

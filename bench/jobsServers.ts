@@ -1,21 +1,24 @@
 /** The servers that other libraries need: started in a temporary folder, ended with the benchmark. */
-import { type ChildProcess, execFileSync, spawn } from "node:child_process"
+import { type ChildProcess, spawn } from "node:child_process"
 import * as fs from "node:fs"
 import * as net from "node:net"
 import * as os from "node:os"
 import * as path from "node:path"
+import { startServer } from "../test/postgres/throwawayServer.ts"
 
 export interface Server {
-  /** The socket, or for PostgreSQL the folder of it. */
   readonly socket: string
   readonly stop: () => Promise<void>
 }
 
-/** PostgreSQL refuses to run as root: then it runs as the user that Debian's package makes. */
-const unprivileged = (): { readonly uid: number; readonly gid: number } | undefined => {
-  if (process.getuid?.() !== 0) return undefined
-  const id = (flag: string) => Number(execFileSync("id", [flag, "postgres"], { encoding: "utf8" }))
-  return { uid: id("-u"), gid: id("-g") }
+export interface Postgres {
+  readonly connection: {
+    readonly host: string
+    readonly port: number
+    readonly user: string
+    readonly database: string
+  }
+  readonly stop: () => Promise<void>
 }
 
 const connects = (socket: string) =>
@@ -49,27 +52,16 @@ const stopping = (child: ChildProcess, folder: string) => async () => {
 }
 
 /** PostgreSQL as it comes: a commit is on the disk when it is answered. */
-export const startPostgres = async (): Promise<Server> => {
-  const versions = "/usr/lib/postgresql"
-  const found = fs.existsSync(versions) ? fs.readdirSync(versions).sort().at(-1) : undefined
-  if (found === undefined) throw new Error(`there is no PostgreSQL in ${versions}`)
-  const bin = path.join(versions, found, "bin")
-  const owner = unprivileged()
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), "bench-postgres-"))
-  if (owner !== undefined) fs.chownSync(folder, owner.uid, owner.gid)
-  const options = { cwd: folder, stdio: "ignore", ...owner } as const
-  execFileSync(path.join(bin, "initdb"), ["-D", path.join(folder, "data"), "-U", "bench", "--auth=trust"], options)
-  const args = ["-D", path.join(folder, "data"), "-k", folder, "-c", "listen_addresses=", "-c", "max_connections=100"]
-  const child = spawn(path.join(bin, "postgres"), args, options)
-  // it listens for a while before it can make a database
-  const createdb = () =>
-    new Promise<boolean>((resolve) => {
-      const made = spawn(path.join(bin, "createdb"), ["-h", folder, "-U", "bench", "bench"], options)
-      made.once("exit", (code) => resolve(code === 0))
-    })
-  await answering(child, folder, createdb)
-  return { socket: folder, stop: stopping(child, folder) }
+export const startPostgres = async (): Promise<Postgres> => {
+  // on a disk: in memory a sync costs nothing
+  const server = await startServer(["max_connections=200"], os.tmpdir())
+  return { ...connectionOf(server.port), stop: () => Promise.resolve(server.stop()) }
 }
+
+/** How clients of `pg` reach a server of the tests. */
+export const connectionOf = (port: number) => ({
+  connection: { host: "127.0.0.1", port, user: "postgres", database: "postgres" }
+})
 
 /** Redis with every write on the disk before it is answered. */
 export const startRedis = async (): Promise<Server> => {

@@ -6,9 +6,13 @@ import { useEffect, useRef, useState } from "preact/hooks"
 const TIMEOUT_MILLIS = 15_000
 const MEND_TIMEOUT_MILLIS = 600_000
 
-/** How often a page asks again, and at the most how rarely while the server does not answer. */
+/** How often a page asks again, and at the most how rarely: while answers are slow, and while there are none. */
 const POLL_MILLIS = 2_000
+const SLOW_LIMIT_MILLIS = 10_000
 const POLL_LIMIT_MILLIS = 30_000
+
+/** After an answer a page waits so many times as long as that took: what is much work is not asked for all the time. */
+const PAUSE_FACTOR = 50
 
 /** The server said no, or nothing. */
 export class Failed extends Error {
@@ -63,27 +67,29 @@ export interface Polled<A> {
 }
 
 /** What a path answers, asked for again and again while the page is seen. */
-export const usePolled = <A>(path: string): Polled<A> => {
+export const usePolled = <A>(path: string, everyMillis: number = POLL_MILLIS): Polled<A> => {
   const [answer, setAnswer] = useState<{ path: string; data: A | undefined; failed: Failed | undefined }>()
   const again = useRef(() => {})
   useEffect(() => {
     let controller = new AbortController()
     let timer: ReturnType<typeof setTimeout> | undefined
-    let pause = POLL_MILLIS
+    let pause = everyMillis
     const ask = async () => {
       clearTimeout(timer)
       controller.abort()
       controller = new AbortController()
       const { signal } = controller
       if (document.hidden) return
+      const asked = performance.now()
       try {
         const data = await request<A>(path, {}, TIMEOUT_MILLIS, signal)
         if (signal.aborted) return
-        pause = POLL_MILLIS
+        const took = performance.now() - asked
+        pause = Math.max(everyMillis, Math.min(SLOW_LIMIT_MILLIS, took * PAUSE_FACTOR))
         setAnswer({ path, data, failed: undefined })
       } catch (cause) {
         if (signal.aborted) return
-        pause = Math.min(POLL_LIMIT_MILLIS, pause * 2)
+        pause = Math.min(POLL_LIMIT_MILLIS, Math.max(pause, POLL_MILLIS) * 2)
         const failed = cause instanceof Failed ? cause : new Failed(0, String(cause))
         // what was seen last stays, unless the server says that it is not there or not for us
         setAnswer((last) => ({

@@ -4,6 +4,13 @@ import uPlot from "uplot"
 
 const HEIGHT_PIXELS = 150
 
+const SECOND_MILLIS = 1000
+
+/** The last ten minutes, however few of them were measured. */
+const WINDOW_SECONDS = 600
+
+const windowTo = (seconds: number): [number, number] => [seconds - WINDOW_SECONDS, seconds]
+
 const colorOf = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim()
 
 const faded = (color: string, percent: number) => `color-mix(in srgb, ${color} ${percent}%, transparent)`
@@ -21,7 +28,10 @@ const optionsOf = (width: number, color: string, show: (value: number) => string
     padding: [8, 8, 0, 0],
     legend: { show: false },
     cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
-    scales: { y: { range: (_plot, _min, max) => [0, max === null || max <= 0 ? 1 : max * 1.15] } },
+    scales: {
+      x: { range: (_plot, _min, max) => windowTo(max ?? Date.now() / SECOND_MILLIS) },
+      y: { range: (_plot, _min, max) => [0, max === null || max <= 0 ? 1 : max * 1.15] }
+    },
     axes: [
       { ...axis, grid: { show: false }, values: "{HH}:{mm}", size: 26, space: 70 },
       { ...axis, size: 52, space: 34, values: (_plot, values) => values.map((value) => show(value)) }
@@ -111,4 +121,4 @@ export const Chart = (props: {
 
 const dataOf = (
   { at, values }: { readonly at: ReadonlyArray<number>; readonly values: ReadonlyArray<number | null> }
-): uPlot.AlignedData => [at.map((millis) => millis / 1000), [...values]]
+): uPlot.AlignedData => [at.map((millis) => millis / SECOND_MILLIS), [...values]]

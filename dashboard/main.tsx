@@ -20,9 +20,12 @@ const VIEWS: ReadonlyArray<{ readonly view: string; readonly title: string; read
   { view: "schedules", title: "Schedules", icon: "schedules" }
 ]
 
+/** Whom the page looks at does not change; whether it may, can. */
+const ABOUT_MILLIS = 30_000
+
 const App = () => {
   const route = useRoute()
-  const { data, failed } = usePolled<About>("about")
+  const { data, failed } = usePolled<About>("about", ABOUT_MILLIS)
   const main = useRef<HTMLElement>(null)
   const first = useRef(true)
   // whoever follows a link stands at the beginning of what it leads to, as with any page

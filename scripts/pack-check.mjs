@@ -37,6 +37,7 @@ writeFileSync(
       exactOptionalPropertyTypes: true,
       skipLibCheck: false,
       noEmit: true,
+      allowImportingTsExtensions: true,
       types: ["node"]
     },
     include: ["main.ts"]
@@ -47,6 +48,7 @@ writeFileSync(
   `import { Effect, Layer, Schema } from "effect"
 import { DgenServer, MemoryBackend, Tenant } from "effect-dgen"
 import * as Tuple from "effect-dgen/Tuple"
+import { page } from "./page.ts"
 
 class Counter extends DgenServer.Service<Counter>()("Counter", {
   state: Schema.Struct({ count: Schema.Int }),
@@ -64,12 +66,34 @@ const live = Counter.layer(behaviour).pipe(
 )
 
 const program = Effect.flatMap(Counter, (counter) => counter.call("Add", { by: 41 })).pipe(Effect.provide(live))
-console.log(await Effect.runPromise(program), Tuple.unpack(Tuple.pack(["ok"]))[0])
+console.log(await Effect.runPromise(program), Tuple.unpack(Tuple.pack(["ok"]))[0], page.requests.size)
 `
 )
+// what a browser imports, where there are no types of Node
+writeFileSync(
+  join(consumer, "page.ts"),
+  `import * as DgenProxy from "effect-dgen/DgenProxy"
+import * as Protocol from "effect-dgen/Protocol"
+import { Schema } from "effect"
+
+export const page = DgenProxy.toRpcGroup(
+  Protocol.make("Cart", { messages: { Add: Protocol.cast({ payload: { sku: Schema.String } }) } }),
+  { messages: ["Add"], tuid: { schema: Schema.Int, toTuid: (cart) => ["cart", cart] }, authorization: "public" }
+)
+`
+)
+writeFileSync(
+  join(consumer, "page.json"),
+  JSON.stringify({
+    extends: "./tsconfig.json",
+    compilerOptions: { module: "ESNext", moduleResolution: "Bundler", lib: ["ES2024", "DOM"], types: [] },
+    include: ["page.ts"]
+  })
+)
 run("compiling the consumer", "tsc", ["-p", "."], consumer)
+run("compiling the page of the consumer", "tsc", ["-p", "page.json"], consumer)
 const printed = run("running the consumer", "node", ["main.ts"], consumer).trim()
-if (printed !== "41 ok") {
+if (printed !== "41 ok 1") {
   console.error(`the consumer printed ${JSON.stringify(printed)}`)
   process.exit(1)
 }

@@ -178,6 +178,12 @@ export interface Directory {
   readonly open: (path: ReadonlyArray<string>) => Effect.Effect<Uint8Array, BackendError>
   /** Removes a path, all below it and all their keys. Succeeds with whether there was one. */
   readonly remove: (path: ReadonlyArray<string>) => Effect.Effect<boolean, BackendError>
+  /**
+   * Whether there is a path, and the names directly below one, or at the top for an empty path: for tools. Nothing is made.
+   * Absent where a driver does not know them.
+   */
+  readonly exists?: ((path: ReadonlyArray<string>) => Effect.Effect<boolean, BackendError>) | undefined
+  readonly list?: ((path: ReadonlyArray<string>) => Effect.Effect<ReadonlyArray<string>, BackendError>) | undefined
 }
 
 /**
@@ -204,7 +210,9 @@ export class Backend extends Context.Service<Backend, {
   readonly name: string
   /** Sixteen bytes that no other process, and no other layer of this one, has: random, made with the layer. */
   readonly processId: Uint8Array
-  /** Whether a commit can fail with `CommitUnknown`, so that `transact` must make itself idempotent. */
+  /**
+   * Whether a commit can fail with `CommitUnknown` in a store that goes on, so that `transact` must make itself idempotent.
+   */
   readonly commitCanBeUnknown: boolean
   readonly begin: Effect.Effect<DriverTransaction, BackendError>
   readonly directory: Directory

@@ -62,9 +62,10 @@ export type Tags<M> = D.CallTag<M> | D.CastTag<M>
  * @since 0.2.0
  * @category models
  */
-export type KeyOf<Address = any, R = never> = (
-  request: Request<Address>
-) => string | undefined | Effect.Effect<string | undefined, never, R>
+export type KeyOf<Address = any, R = never> = (request: Request<Address>) => Key<R>
+
+/** A key, or nothing. */
+type Key<R> = string | undefined | Effect.Effect<string | undefined, never, R>
 
 /**
  * How a server is shown to the outside.
@@ -246,8 +247,11 @@ export const idempotencyKey = <R>(whoAsks: Effect.Effect<string, never, R>): Key
   const given = headers["idempotency-key"]
   if (given === undefined) return undefined
   // two texts in one, so that no two pairs are the same
-  return Effect.map(whoAsks, (who) => given === "" ? "" : JSON.stringify([who, given]))
+  return Effect.map(whoAsks, (who) => isText(given) && given !== "" ? JSON.stringify([who, given]) : "")
 }
+
+/** Whether a header is one: those of procedures are part of the request, and can be anything. */
+const isText = (header: unknown): boolean => typeof header === "string"
 
 /**
  * What stands before each endpoint, inside of `authorization`: it bounds the body in length and time, and turns what does
@@ -274,7 +278,7 @@ export type ConvertHttpApi<M, Tag extends keyof M & string, Address extends Sche
     Schema.Struct<{ readonly tuid: Address }>,
     never,
     M[Tag] extends { readonly payload: infer P extends Schema.Top } ? P : never,
-    [K] extends [undefined] ? never : KeyHeaders,
+    [K] extends [never] ? never : KeyHeaders,
     M[Tag] extends { readonly success: infer S extends Schema.Top } ? S : HttpApiSchema.Accepted,
     M[Tag] extends { readonly error: infer E } ? WithErrors<E, CallError> : WithErrors<never, CastError>,
     Gate | IdOf<A>,
@@ -350,11 +354,17 @@ export const toHttpApiGroup = <
   const Shown extends ReadonlyArray<Tags<M>>,
   Address extends D.PureSchema,
   A extends HttpMiddleware | "public",
-  const K extends KeyOf<Address["Type"], HttpApiMiddleware.Provides<IdOf<A>>> | undefined = undefined
+  K extends Key<HttpApiMiddleware.Provides<IdOf<A>>> = never
 >(
   name: Group,
   definition: D.Protocol<string, M>,
-  options: HttpOptions<Shown, Address, A, HttpApiMiddleware.Provides<IdOf<A>>, K>
+  options: HttpOptions<
+    Shown,
+    Address,
+    A,
+    HttpApiMiddleware.Provides<IdOf<A>>,
+    (request: Request<Address["Type"]>) => K
+  >
 ): HttpApiGroup.HttpApiGroup<Group, ConvertHttpApi<M, Shown[number], Address, A, K>> => {
   const { server, shown } = exposed("toHttpApiGroup", HTTP_MIDDLEWARE, definition as never, options as Given)
   const paths = new Set<string>()

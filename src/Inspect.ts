@@ -20,6 +20,7 @@
 import type * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type * as Stream from "effect/Stream"
+import type { Backend } from "./Backend.ts"
 import type { BackendError } from "./BackendError.ts"
 import type { DeadLetterNotFound } from "./DurableQueue.ts"
 import type { CheckProgress, Finding } from "./internal/inspect/check/finding.ts"
@@ -37,6 +38,7 @@ import * as Paging from "./internal/inspect/paging.ts"
 import * as One from "./internal/inspect/server.ts"
 import * as Servers from "./internal/inspect/servers.ts"
 import * as Statistics from "./internal/inspect/stats.ts"
+import * as Tenants from "./internal/inspect/tenants.ts"
 import * as Texts from "./internal/inspect/texts.ts"
 import type { InvalidId, JobNotFound, ScheduleNotFound } from "./internal/jobs/definition/errors.ts"
 import type { State } from "./internal/jobs/definition/layout.ts"
@@ -451,7 +453,42 @@ export const removeSchedule: OfSchedule<void> = JobRows.removeSchedule
  */
 export const runSchedule: OfSchedule<readonly [name: string, millis: number]> = JobRows.runSchedule
 
-// --- the tenant ---
+// --- tenants ---
+
+/**
+ * The paths of all tenants of a store, or of those below a path, in the order of their names.
+ *
+ * **Example** (What a store has)
+ *
+ * ```ts import.meta.vitest
+ * import { Effect, Layer, Stream } from "effect"
+ * import { Inspect, MemoryBackend, Tenant } from "effect-dgen"
+ *
+ * const program = Effect.gen(function*() {
+ *   yield* Layer.build(Layer.merge(Tenant.layer(["docs", "a"]), Tenant.layer(["docs", "b"])))
+ *   return Array.from(yield* Stream.runCollect(Inspect.tenants()))
+ * })
+ *
+ * await Effect.runPromise(program.pipe(Effect.scoped, Effect.provide(MemoryBackend.layer)))
+ * // => [["docs", "a"], ["docs", "b"]]
+ * ```
+ *
+ * @since 0.2.0
+ * @category looking
+ */
+export const tenants: (
+  under?: ReadonlyArray<string>
+) => Stream.Stream<ReadonlyArray<string>, BackendError, Backend> = Tenants.tenants
+
+/**
+ * Whether there is a tenant of a path: nothing is made, as `Tenant.layer` would. `undefined` where the store does not say.
+ *
+ * @since 0.2.0
+ * @category looking
+ */
+export const tenantExists: (
+  path: ReadonlyArray<string>
+) => Effect.Effect<boolean | undefined, BackendError, Backend> = Tenants.exists
 
 /**
  * A tenant at a glance, by bounded reads: its definitions, how many servers each has, how many of these have something to

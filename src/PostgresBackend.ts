@@ -24,6 +24,7 @@ import { join } from "./internal/joining/joining.ts"
 import { make, type Settings } from "./internal/postgres/layer.ts"
 import { importPackage, type PgConfig } from "./internal/postgres/package.ts"
 import { statements } from "./internal/postgres/statements.ts"
+import * as Vacuum from "./internal/postgres/vacuum.ts"
 import { outside } from "./internal/transactions/callback.ts"
 import { Tenant } from "./Tenant.ts"
 import type { Transaction } from "./Transaction.ts"
@@ -155,6 +156,16 @@ const settingsOf = Effect.fnUntraced(function*(options: Options): Effect.fn.Retu
  * @category migrations
  */
 export const sql = (schema: string = SCHEMA): string => `${statements(schema).join(";\n\n")};\n`
+
+/**
+ * Vacuums the tables of a store, for who does not want to wait for autovacuum; programs go on meanwhile. Fails with
+ * `BackendError`.
+ *
+ * @since 0.2.0
+ * @category migrations
+ */
+export const vacuum = (options: Options = {}): Effect.Effect<void, BackendError> =>
+  Effect.flatMap(settingsOf(options), ({ connection, schema }) => Vacuum.vacuum(connection, schema))
 
 /**
  * The backend of a server. Fails with `BackendError`: `ClientMissing` without the package `pg`, `InvalidArgument` for options

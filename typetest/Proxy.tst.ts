@@ -143,6 +143,18 @@ describe("what is shown", () => {
       tuid: { schema: Schema.Int, toTuid: (n) => Effect.map(User, ({ id }) => ["counter", id, n]) },
       authorization: RpcAuth
     })
+    const own = DgenProxy.toHttpApiGroup("counters", Counter, {
+      messages: ["Value"],
+      tuid,
+      authorization: Auth,
+      keyOf: ({ address, headers, tag }) => {
+        expect(address).type.toBe<number>()
+        return headers["request-id"] && `${tag} ${headers["request-id"]}`
+      }
+    })
+    expect(own.endpoints.Value["~Headers"].Type).type.toBe<{ readonly "idempotency-key"?: string }>()
+    // @ts-expect-error Type 'number' is not assignable to type
+    DgenProxy.toHttpApiGroup("counters", Counter, { messages: ["Value"], tuid, authorization: Auth, keyOf: () => 1 })
     // @ts-expect-error Type 'User' is not assignable to type 'never'
     DgenProxy.toRpcGroup(Counter, { messages: ["Value"], tuid, authorization: "public", keyOf })
     // @ts-expect-error Type 'User' is not assignable to type 'never'

@@ -66,7 +66,7 @@ const Tiles = ({ data }: { readonly data: Data }) => {
   const dead = sum(definitions.map((row) => row.dead))
   const locked = sum(definitions.map((row) => row.locked))
   const deadJobs = sum(jobs.map((row) => row.counts.dead))
-  const perSecond = latest(history.takenPerSecond)
+  const perSecond = latest(history.perSecond)
   return (
     <ul class="tiles" aria-label="At a glance">
       <Tile
@@ -78,7 +78,7 @@ const Tiles = ({ data }: { readonly data: Data }) => {
       <Tile
         label="Messages waiting"
         value={number(sum(definitions.map((row) => row.waiting)))}
-        note={perSecond === undefined ? undefined : `${rate(perSecond)} taken a second`}
+        note={perSecond === undefined ? undefined : `${rate(perSecond)} a second`}
       />
       <Tile
         label="Oldest message"
@@ -108,10 +108,10 @@ const Tiles = ({ data }: { readonly data: Data }) => {
 const Charts = ({ data: { history } }: { readonly data: Data }) => (
   <div class="charts">
     <Chart
-      title="Messages taken a second"
+      title="Messages a second"
       color="--chart-1"
       at={history.at}
-      values={history.takenPerSecond}
+      values={history.perSecond}
       show={rate}
     />
     <Chart

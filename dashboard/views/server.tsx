@@ -245,7 +245,7 @@ const Payload = ({ message }: { readonly message: Message }) => (
 const Queue = ({ data }: { readonly data: ServerPage }) => (
   <Card
     title="Queue"
-    note={data.server.waiting > data.queue.length
+    note={data.server.waiting > data.queue.length + (data.lock?.message === undefined ? 0 : 1)
       ? `the first ${data.queue.length} of ${exact(data.server.waiting)}`
       : undefined}
   >

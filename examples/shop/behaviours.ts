@@ -4,19 +4,9 @@
  */
 import { Effect, Exit } from "effect"
 import { DgenServer } from "effect-dgen"
-import {
-  CANCEL_AFTER,
-  costOf,
-  Mails,
-  NotPayable,
-  Order,
-  orderOf,
-  type OrderState,
-  REMIND_AFTER,
-  Stock,
-  stockOf
-} from "./definitions.ts"
+import { CANCEL_AFTER, costOf, Mails, Order, type OrderState, REMIND_AFTER, Stock } from "./definitions.ts"
 import { Bank } from "./outside.ts"
+import { NotPayable, orderOf, stockOf } from "./protocols.ts"
 
 export const stock = Stock.behaviour({
   init: Effect.succeed({ left: 0, kept: {} }),
@@ -61,6 +51,7 @@ export const order = Order.behaviour({
       const placed = state.status === "new" ? { ...state, ...wanted, status: "asking" as const } : state
       return DgenServer.noReply({ ...placed, waiting: [...state.waiting, from] })
     }),
+    Look: (_, state) => DgenServer.reply(state.status, state),
     Answer: Effect.fnUntraced(function*({ enough }, state) {
       const status = enough ? "kept" : "soldOut"
       for (const from of state.waiting) yield* Order.replyTo(from, Exit.succeed(status))

@@ -1,6 +1,8 @@
 /** The customers of the shop: they come through HTTP, want what the shop has, and ask again until they know. */
-import { Effect, Schedule, Schema } from "effect"
-import { HttpClient, HttpClientRequest, HttpClientResponse } from "effect/http"
+import { Effect, Option, Schedule } from "effect"
+import { HttpClient, HttpClientRequest } from "effect/http"
+import { HttpApiClient } from "effect/http-api"
+import { Shop, SUPPLIERS_TOKEN } from "./protocols.ts"
 
 /** One who orders, and pays with a card, or not at all. */
 export interface Customer {
@@ -10,41 +12,39 @@ export interface Customer {
   readonly card: string | undefined
 }
 
-/** Nobody knows yet what became of a request. */
-class NotYet extends Schema.TaggedError<NotYet>()("NotYet", { status: Schema.Int }) {}
+/** Errors that are answers: the others say that nobody knows yet. */
+const ANSWERS: ReadonlySet<string> = new Set(["Declined", "NotPayable"])
 
-interface Answer {
-  readonly status: number
-  readonly body: Readonly<Record<string, string>>
-}
-
-/** Asks until there is an answer: the shop does nothing twice. */
-const asked = (request: HttpClientRequest.HttpClientRequest): Effect.Effect<Answer, never, HttpClient.HttpClient> =>
-  Effect.gen(function*() {
-    const response = yield* HttpClient.execute(request)
-    if (response.status >= 500) return yield* new NotYet({ status: response.status })
-    return { status: response.status, body: (yield* response.json) as Answer["body"] }
-  }).pipe(Effect.retry(Schedule.spaced("100 millis")), Effect.orDie)
-
-/** Delivers pieces. Not to be asked twice: a delivery has no number. */
-export const deliver = (shop: string, article: string, pieces: number) =>
-  Effect.flatMap(
-    HttpClient.execute(
-      HttpClientRequest.bodyJsonUnsafe(HttpClientRequest.post(`${shop}/stock/${article}`), { pieces })
-    ),
-    HttpClientResponse.filterStatusOk
+/** Asks until there is an answer: the shop does nothing twice. None is a refusal. */
+const asked = <A, E extends { readonly _tag: string }, R>(request: Effect.Effect<A, E, R>) =>
+  request.pipe(
+    Effect.retry({ schedule: Schedule.spaced("100 millis"), while: ({ _tag }) => !ANSWERS.has(_tag) }),
+    Effect.option
   )
 
-const post = (url: string, body: unknown) => asked(HttpClientRequest.bodyJsonUnsafe(HttpClientRequest.post(url), body))
+/** The shop, as a supplier comes to it. */
+const asSupplier = (url: string) =>
+  HttpApiClient.make(Shop, {
+    baseUrl: url,
+    transformClient: HttpClient.mapRequest(HttpClientRequest.bearerToken(SUPPLIERS_TOKEN))
+  })
+
+/** Delivers pieces, once, however often it is reported. */
+export const deliver = Effect.fnUntraced(function*(url: string, article: string, pieces: number) {
+  const shop = yield* asSupplier(url)
+  const headers = { "idempotency-key": `delivery-${article}` }
+  yield* asked(shop.stock.Deliver({ params: { tuid: article }, headers, payload: { pieces } }))
+})
 
 /** Whether an order will stay as it is. */
 const isOver = (status: string) => ["paid", "cancelled", "soldOut"].includes(status)
 
 /** Buys, with a card or without one that is good; succeeds with how the order ended. */
-export const buy = Effect.fnUntraced(function*(shop: string, { article, card, number, pieces }: Customer) {
-  const url = `${shop}/orders/${number}`
-  yield* post(url, { article, pieces, mail: `${number}@example.org` })
-  if (card !== undefined) yield* post(`${url}/payment`, { card })
-  const status = Effect.map(asked(HttpClientRequest.get(url)), ({ body }) => body["status"]!)
+export const buy = Effect.fnUntraced(function*(url: string, { article, card, number, pieces }: Customer) {
+  const { orders } = yield* HttpApiClient.make(Shop, { baseUrl: url })
+  const params = { tuid: number }
+  yield* asked(orders.Place({ params, payload: { article, pieces, mail: `${number}@example.org` } }))
+  if (card !== undefined) yield* asked(orders.Pay({ params, payload: { card } }))
+  const status = Effect.map(asked(orders.Look({ params })), Option.getOrThrow)
   return yield* Effect.repeat(status, { schedule: Schedule.spaced("50 millis"), until: isOver })
 })

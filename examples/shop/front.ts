@@ -1,98 +1,39 @@
 /**
- * The front of the shop: HTTP outside, messages inside. It runs no server: it sends, and looks. An answer in the 500s means
- * that nobody knows yet: ask again, nothing happens twice.
+ * The front of the shop: HTTP outside, messages inside. It runs no server: it sends, and waits for answers. A status above 500
+ * means that nobody knows yet: ask again, nothing happens twice.
  */
 import { NodeHttpServer, NodeRuntime } from "@effect/platform-node"
-import { Effect, Layer, Schema } from "effect"
-import { Tenant, Transaction } from "effect-dgen"
-import { HttpRouter, HttpServer, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { Effect, Layer } from "effect"
+import { DgenProxyServer, Tenant, Transaction } from "effect-dgen"
+import { HttpRouter, HttpServer, HttpServerResponse } from "effect/http"
+import { HttpApiBuilder, HttpApiError } from "effect/http-api"
 import { PrometheusMetrics } from "effect/observability"
 import { createServer } from "node:http"
-import { Order, orderOf, PRICES, Stock, stockOf } from "./definitions.ts"
+import { Order, Stock } from "./definitions.ts"
+import { isSuppliers, Shop, Supplier } from "./protocols.ts"
 import { folder, storeIn } from "./store.ts"
 
-const Pieces = Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 1_000 }))
-const Article = Schema.Literals(Object.keys(PRICES))
-const Name = Schema.String.check(Schema.isPattern(/^[\w-]{1,40}$/))
+const SupplierLive = Layer.succeed(Supplier, {
+  bearer: (handler, { credential }) => isSuppliers(credential) ? handler : Effect.fail(new HttpApiError.Unauthorized())
+})
 
-/** The status of an answer, by what went wrong. */
-const STATUS: Readonly<Record<string, number>> = {
-  SchemaError: 400,
-  HttpServerError: 400,
-  Declined: 402,
-  NotPayable: 409,
-  CallTimeout: 504
-}
-
-/** A route whose errors are answers. */
-const route = <E extends { readonly _tag: string }, R>(
-  method: "GET" | "POST",
-  path: `/${string}`,
-  handler: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
-) =>
-  HttpRouter.add(
-    method,
-    path,
-    Effect.catch(handler, (error) =>
-      Effect.succeed(HttpServerResponse.jsonUnsafe(error, { status: STATUS[error._tag] ?? 500 })))
-  )
-
-const orderNumber = Effect.map(HttpRouter.schemaPathParams(Schema.Struct({ number: Name })), ({ number }) => number)
-
-const Deliver = route(
-  "POST",
-  "/stock/:article",
-  Effect.gen(function*() {
-    const { article } = yield* HttpRouter.schemaPathParams(Schema.Struct({ article: Article }))
-    const { pieces } = yield* HttpServerRequest.schemaBodyJson(Schema.Struct({ pieces: Pieces }))
-    const stock = yield* Stock.client(stockOf(article))
-    yield* stock.cast("Deliver", { pieces })
-    return HttpServerResponse.empty({ status: 202 })
-  })
-)
-
-const Place = route(
-  "POST",
-  "/orders/:number",
-  Effect.gen(function*() {
-    const wanted = yield* HttpServerRequest.schemaBodyJson(
-      Schema.Struct({ article: Article, pieces: Pieces, mail: Schema.String })
-    )
-    const order = yield* Order.client(orderOf(yield* orderNumber))
-    return HttpServerResponse.jsonUnsafe({ status: yield* order.call("Place", wanted) })
-  })
-)
-
-const Pay = route(
-  "POST",
-  "/orders/:number/payment",
-  Effect.gen(function*() {
-    const card = yield* HttpServerRequest.schemaBodyJson(Schema.Struct({ card: Schema.String }))
-    const order = yield* Order.client(orderOf(yield* orderNumber))
-    return HttpServerResponse.jsonUnsafe({ receipt: yield* order.call("Pay", card) })
-  })
-)
-
-const Look = route(
-  "GET",
-  "/orders/:number",
-  Effect.gen(function*() {
-    const order = yield* Order.client(orderOf(yield* orderNumber))
-    const state = yield* order.state
-    if (state === undefined) return HttpServerResponse.empty({ status: 404 })
-    const { waiting: _, ...shown } = state
-    return HttpServerResponse.jsonUnsafe(shown)
-  })
+const ShopLive = HttpApiBuilder.layer(Shop, { openapiPath: "/openapi.json" }).pipe(
+  Layer.provide(DgenProxyServer.layerHttpApi(Shop, "stock", Stock)),
+  Layer.provide(DgenProxyServer.layerHttpApi(Shop, "orders", Order)),
+  Layer.provide(SupplierLive)
 )
 
 // whether this process can work: whether the store answers
-const Health = route(
+const Health = HttpRouter.add(
   "GET",
   "/health",
-  Effect.as(Tenant.transact(Transaction.get(["health"])), HttpServerResponse.text("ok"))
+  Effect.match(Tenant.transact(Transaction.get(["health"])), {
+    onSuccess: () => HttpServerResponse.text("ok"),
+    onFailure: ({ message }) => HttpServerResponse.text(message, { status: 503 })
+  })
 )
 
-const Routes = Layer.mergeAll(Deliver, Place, Pay, Look, Health, PrometheusMetrics.layerHttp())
+const Routes = Layer.mergeAll(ShopLive, Health, PrometheusMetrics.layerHttp())
 
 // the process that started this one, if any, is told where it listens
 const tellParent = Layer.effectDiscard(

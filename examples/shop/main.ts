@@ -5,7 +5,10 @@
  *   npm run example:shop               a quiet day
  *   npm run example:shop -- 4          a worker is killed four times (kill -9), and another one is started in its place
  *
- * It runs on a SQLite file; with SHOP_STORE=foundationdb:/etc/foundationdb/fdb.cluster on a FoundationDB cluster.
+ * The front is made of `protocols.ts`, and so are the clients of its customers.
+ *
+ * It runs on a SQLite file; with SHOP_STORE=postgres://USER:PASSWORD@HOST/DATABASE on a PostgreSQL server, and with
+ * SHOP_STORE=foundationdb:/etc/foundationdb/fdb.cluster on a FoundationDB cluster.
  */
 import { Console, Effect, Layer, Schedule } from "effect"
 import { Tenant } from "effect-dgen"

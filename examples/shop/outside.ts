@@ -5,7 +5,7 @@
 import { Context, Effect, Layer } from "effect"
 import * as fs from "node:fs"
 import * as path from "node:path"
-import { Declined } from "./definitions.ts"
+import { Declined } from "./protocols.ts"
 
 export class Bank extends Context.Service<Bank, {
   /** Takes money once for each key. Succeeds with a receipt. */

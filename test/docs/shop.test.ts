@@ -3,7 +3,9 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { spawn } from "node:child_process"
 import * as path from "node:path"
+import { afterAll } from "vitest"
 import { onFoundationDb } from "../foundationdb/support.ts"
+import { startServer } from "../postgres/throwawayServer.ts"
 
 interface Said {
   readonly code: number | null
@@ -47,8 +49,12 @@ const tests = (title: string, store: string) => {
     }), 240_000)
 }
 
+const server = await startServer()
+afterAll(() => server.stop())
+
 describe("the shop keeps its books", () => {
   tests("on a SQLite file", "sqlite")
+  tests("on a PostgreSQL server", server.url)
   onFoundationDb(
     "on a FoundationDB cluster",
     (_, clusterFile) => tests("on a FoundationDB cluster", `foundationdb:${clusterFile}`)

@@ -170,7 +170,9 @@ export const makeFake = (): Fake => {
       directory: {
         createOrOpen: (_, path) =>
           ofStore(directories.open(path)).then((prefix) => ({ getSubspace: () => ({ prefix }) })),
-        removeIfExists: (_, path) => ofStore(directories.remove(path))
+        removeIfExists: (_, path) => ofStore(directories.remove(path)),
+        exists: (_, path) => ofStore(directories.exists!(path)),
+        listAll: (_, path) => ofStore(directories.list!(path)).then((names) => names.map((name) => Buffer.from(name)))
       },
       keySelector: {
         firstGreaterOrEqual: (key) => ({ key, orEqual: false, offset: 1, _isKeySelector: true })

@@ -1,6 +1,4 @@
-import { suite as backendSuite } from "../suites/backend/backend.ts"
-import { clearingSuite } from "../suites/backend/clearing.ts"
+import { allBackend } from "../suites/backend/all.ts"
 import { layer } from "./support.ts"
 
-backendSuite("PostgresBackend", layer)
-clearingSuite("PostgresBackend", layer)
+allBackend("PostgresBackend", layer)

@@ -265,6 +265,23 @@ describe("PostgresBackend's driver", () => {
       })
     )
     live(
+      "hear of all commits of a layer that closes right after them",
+      Effect.gen(function*() {
+        const schema = freshSchema()
+        const [one] = yield* backends(1, schema)
+        for (let round = 0; round < 5; round++) {
+          const fired = yield* watching(one!, "w")
+          yield* Effect.scoped(Effect.gen(function*() {
+            const [two] = yield* backends(1, schema)
+            // the first is told of at once, the others are not
+            for (const key of ["a", "b", "w"]) yield* write(two!, put(key, String(round)))
+          }))
+          // far below the timer behind
+          yield* Effect.timeout(Deferred.await(fired), "5 seconds")
+        }
+      })
+    )
+    live(
       "fire for a range that is cleared over them, and for a commit that came before they were armed",
       Effect.gen(function*() {
         const [one, two] = yield* backends(2)

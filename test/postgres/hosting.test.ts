@@ -1,12 +1,4 @@
-import { goneSuite } from "../suites/hosting/gone.ts"
-import { hostedLocksSuite } from "../suites/hosting/locks.ts"
-import { sharingSuite } from "../suites/hosting/sharing.ts"
-import { timersSuite } from "../suites/timers/timers.ts"
+import { allHosting } from "../suites/hosting/all.ts"
 import { layer } from "./support.ts"
 
-const name = "PostgresBackend"
-
-sharingSuite(name, layer)
-hostedLocksSuite(name, layer)
-goneSuite(name, layer)
-timersSuite(name, layer)
+allHosting("PostgresBackend", layer)

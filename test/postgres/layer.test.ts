@@ -127,4 +127,60 @@ describe("PostgresBackend.layer", () => {
       const found = yield* Effect.provide(read, Layer.provide(Tenant.layer(["t"]), store))
       assert.deepStrictEqual(found, written)
     }))
+  it.live("leaves nothing of its own behind", () =>
+    Effect.gen(function*() {
+      const schema = freshSchema()
+      const marks = Effect.map(
+        run(`SELECT count(*)::int AS count FROM ${schema}.data WHERE position('slot'::bytea IN key) > 0`),
+        ([{ count }]) => count as number
+      )
+      yield* Effect.gen(function*() {
+        yield* Tenant.transact(Transaction.set(["a"], Uint8Array.of(1)))
+        assert.isAbove(yield* marks, 0)
+      }).pipe(Effect.provide(Layer.provide(Tenant.layer(["t"]), PostgresBackend.layer({ url, schema }))))
+      assert.strictEqual(yield* marks, 0)
+    }))
+  it.live("works in a database of any encoding", () =>
+    Effect.gen(function*() {
+      for (const encoding of ["LATIN1", "SQL_ASCII"]) {
+        const name = `in_${encoding.toLowerCase()}`
+        yield* run(`CREATE DATABASE ${name} ENCODING '${encoding}' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'`)
+        const store = Layer.provide(
+          Tenant.layer(["tänant"]),
+          PostgresBackend.layer({ url: url.replace(/postgres$/, name) })
+        )
+        const value = new TextEncoder().encode("価値")
+        const written = Effect.andThen(
+          Tenant.transact(Transaction.set(["κλειδί"], value)),
+          Tenant.transact(Transaction.get(["κλειδί"]))
+        )
+        assert.deepStrictEqual(yield* Effect.provide(written, store), value)
+      }
+    }))
+  for (
+    const [tag, code, says] of [
+      ["DiskFull", "53100", "make room"],
+      ["ReadOnly", "25006", "primary"],
+      ["InvalidArgument", "42501", "rights on its tables"]
+    ] as const
+  ) {
+    it.live(`tells what to do when a commit meets the server's error ${code}`, () =>
+      Effect.gen(function*() {
+        const schema = freshSchema()
+        const write = Tenant.transact(Transaction.set(["a"], Uint8Array.of(1)))
+        yield* Effect.gen(function*() {
+          yield* write
+          yield* run(
+            `CREATE FUNCTION ${schema}.fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused' ` +
+              `USING ERRCODE = '${code}'; END $$; ` +
+              `CREATE TRIGGER fail BEFORE INSERT OR UPDATE ON ${schema}.data EXECUTE FUNCTION ${schema}.fail()`
+          )
+          const error = yield* Effect.flip(write)
+          assert.strictEqual(error.reason._tag, tag)
+          assert.include(error.message, says)
+          yield* run(`DROP TRIGGER fail ON ${schema}.data`)
+          yield* write
+        }).pipe(Effect.provide(Layer.provide(Tenant.layer(["t"]), PostgresBackend.layer({ url, schema }))))
+      }))
+  }
 })

@@ -187,9 +187,18 @@ const startOn = async (
         server.kill("SIGINT")
       }),
     start: async () => {
-      fs.rmSync(path.join(data, "postmaster.pid"), { force: true })
-      server = spawn(path.join(bin, "postgres"), args, { stdio: ["ignore", log, log], env, cwd: folder, ...asUser })
-      await answers()
+      // a process that was forked while the others were killed ends when it notices, and until then no server starts
+      const limit = Date.now() + START_MILLIS
+      for (;;) {
+        fs.rmSync(path.join(data, "postmaster.pid"), { force: true })
+        server = spawn(path.join(bin, "postgres"), args, { stdio: ["ignore", log, log], env, cwd: folder, ...asUser })
+        try {
+          return await answers()
+        } catch (error) {
+          if (Date.now() > limit) throw error
+          await new Promise((resolve) => setTimeout(resolve, 50))
+        }
+      }
     },
     stop: () => {
       process.off("exit", stop)

@@ -26,6 +26,7 @@ layer(served(), { excludeTestServices: true, timeout: 60_000 })("the OpenAPI doc
         const all = ["200", "400", "401", "402", "408", "409", "410", "413", "422", "423", "429", "500", "503", "504"]
         assert.deepStrictEqual(Object.keys(draw.responses), all)
         assert.property(draw.responses["429"].headers, "Retry-After")
+        assert.include(draw.responses["400"].description, "The payload does not fit its schema.")
         assert.deepStrictEqual(draw.security, [{ bearer: [] }])
         assert.deepStrictEqual(draw.parameters.map((each: { readonly name: string }) => each.name), [
           "tuid",

@@ -14,7 +14,7 @@ const seed = Date.now() % 1_000_000
 describe("SqliteBackend under SIGKILL", () => {
   it.live(`nothing is lost and nothing happens twice (seed ${seed})`, () =>
     Effect.gen(function*() {
-      const report = yield* soak({ filename: path.join(folder, "soak.db"), millis: MILLIS, seed })
+      const report = yield* soak({ store: path.join(folder, "soak.db"), folder, millis: MILLIS, seed })
       assert.deepStrictEqual(report.problems, [])
       assert.isAbove(report.kills, 0)
     }).pipe(Effect.provide(Logger.layer([]))), 120_000)

@@ -3,12 +3,13 @@
  * journal, sends to it, or both, until it is killed. What its senders learn, and which actions ran, it tells at once.
  */
 import { Effect, Layer, Logger } from "effect"
-import { SqliteBackend, Tenant } from "effect-dgen"
+import { Tenant } from "effect-dgen"
 import { flushCompileCache } from "node:module"
 import { type BankTold, operate, sendBank } from "./bank.ts"
 import { count } from "./foreign.ts"
 import { send, serve, type Told } from "./journal.ts"
 import { LOCK_TIMEOUT, type News, type Order, serverOptions } from "./protocol.ts"
+import { backendOf } from "./store.ts"
 
 /** More than any life is long enough for. */
 const MESSAGES = 1_000_000
@@ -75,22 +76,22 @@ const again = <A, E, R>(run: Effect.Effect<A, E, R>) =>
     Effect.provide(Tenant.layer(["journal"]))
   )
 
-/** What processes of the other roles do with the file. */
-const others = ({ filename, name, role }: Order) => {
+/** What processes of the other roles do with the store. */
+const others = ({ name, role, store }: Order) => {
   const options = { lockTimeout: LOCK_TIMEOUT } as const
-  const file = SqliteBackend.layer({ filename })
+  const backend = backendOf(store)
   switch (role) {
     case "bank":
       return Effect.provide(
         again(sendBank(bankTold, name, { ...options, consumeK: name.length % 2 === 0 ? 1 : 7 })),
-        file
+        backend
       )
     case "operator":
-      return Effect.provide(again(operate(options)), file)
+      return Effect.provide(again(operate(options)), backend)
     case "foreign":
-      // it opens and closes the file again and again
+      // it opens and closes the store again and again
       return Effect.forever(
-        Effect.provide(count(name, (count) => tell({ _tag: "Counted", count })), Layer.fresh(file))
+        Effect.provide(count(name, (count) => tell({ _tag: "Counted", count })), Layer.fresh(backend))
       )
     default:
       return undefined
@@ -98,7 +99,7 @@ const others = ({ filename, name, role }: Order) => {
 }
 
 const work = (order: Order) => {
-  const { filename, name, role } = order
+  const { name, role, store } = order
   const other = others(order)
   if (other !== undefined) return Effect.provide(other, Logger.layer([]))
   const consumeK = serverOptions[role]
@@ -106,7 +107,7 @@ const work = (order: Order) => {
   const sender = role === "server" || role === "batches" ? Effect.never : send(told, name, MESSAGES)
   return Effect.all([server, sender], { concurrency: "unbounded", discard: true }).pipe(
     Effect.scoped,
-    Effect.provide(SqliteBackend.layer({ filename })),
+    Effect.provide(backendOf(store)),
     Effect.provide(Logger.layer([]))
   )
 }

@@ -46,9 +46,10 @@ const problems: Array<string> = []
 console.log(`seed ${values.seed}`)
 for (let round = 0; round < rounds && problems.length === 0; round++) {
   const folder = fs.mkdtempSync(path.join(values.folder, "effect-dgen-soak-"))
-  const filename = path.join(folder, "soak.db")
+  const store = path.join(folder, "soak.db")
   const run = soak({
-    filename,
+    store,
+    folder,
     millis,
     seed: Number(values.seed) + round,
     progress: (progress) => process.stderr.isTTY && show(round, progress)
@@ -58,7 +59,7 @@ for (let round = 0; round < rounds && problems.length === 0; round++) {
   show(round, { kills: 0, acknowledged: 0 })
   problems.push(...report.problems)
   if (report.problems.length === 0) fs.rmSync(folder, { recursive: true })
-  else console.log(`\nthe file is kept: ${filename}`)
+  else console.log(`\nthe file is kept: ${store}`)
 }
 
 const { acknowledged, actions, applied, fragile, kills, lives, stops, tickets } = totals

@@ -22,7 +22,8 @@ export const LOCK_TIMEOUT = "1 second"
 
 /** What a child is told, once. */
 export interface Order {
-  readonly filename: string
+  /** What `backendOf` takes. */
+  readonly store: string
   readonly role: Role
   /** Of its sender: no other life has it. */
   readonly name: string

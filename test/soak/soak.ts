@@ -1,5 +1,5 @@
 /**
- * Several processes on one SQLite file that are killed with SIGKILL again and again, and what must hold then. The
+ * Several processes on one store that are killed with SIGKILL again and again, and what must hold then. The
  * workload and its checks are those of the simulation.
  *
  * Owner: `soak` owns the child processes; whatever way it ends, none is left. It records what they tell, in the order in
@@ -10,17 +10,19 @@
  * 3. The last life is a quiet one, in this process. Its clock is set forward, past every time after which a caller or a
  *    layer counts as dead, so that all that the dead left must be swept.
  */
-import { Clock, Effect, Exit, type Scope, Stream } from "effect"
-import { type Backend, Inspect, SqliteBackend, Tenant, Transaction, Tuple } from "effect-dgen"
+import { Clock, Effect, Exit, Result, type Scope, Stream } from "effect"
+import { type Backend, Inspect, Tenant, Transaction, Tuple } from "effect-dgen"
 import { type ChildProcess, fork } from "node:child_process"
 import * as path from "node:path"
 import * as Heads from "../../src/internal/server/kept/head.ts"
 import { ServerKeys } from "../../src/internal/server/kept/layout.ts"
 import { SeededRandom } from "../../src/internal/simulation/random.ts"
+import { processPrefix } from "../../src/internal/tenant/layout.ts"
 import { type BankTold, checkBank, nudge, serveBank, settleBank } from "./bank.ts"
 import { checkForeign } from "./foreign.ts"
 import { check, Journal, makeTold, send, serve, type Told } from "./journal.ts"
 import { LOCK_TIMEOUT, type News, type Order, type Role } from "./protocol.ts"
+import { backendOf } from "./store.ts"
 
 /** Servers of two kinds and senders of the journal, processes that do both, those of the accounts, and one beside them. */
 const ROLES: ReadonlyArray<Role> = ["server", "batches", "both", "sender", "bank", "bank", "operator", "foreign"]
@@ -47,11 +49,17 @@ const LOOK_MILLIS = 50
 /** Longer than a silent process counts as alive, and longer than between two signs of life or two sweeps. */
 const LATER_MILLIS = 26 * 60 * 60 * 1_000
 
-/** One look at the dead takes 100 of them, and the first gives some of them time to show that they live. */
-const sweepsFor = (lives: number): number => 4 + Math.ceil(lives / 50)
+/**
+ * One look at the dead takes 100 of them, and the first gives some of them time to show that they live. On a server a look
+ * may still be under way when the next one would begin.
+ */
+const sweepsFor = (lives: number): number => 24 + Math.ceil(lives / 50)
 
 export interface Options {
-  readonly filename: string
+  /** What `backendOf` takes. */
+  readonly store: string
+  /** Where processes keep what they compiled. */
+  readonly folder: string
   readonly millis: number
   readonly seed: number
   readonly progress?: (report: Progress) => void
@@ -92,14 +100,16 @@ class Processes {
   /** Loaded, and waiting to be told what to be. */
   readonly #ready: Array<ChildProcess> = []
   readonly #all = new Set<ChildProcess>()
-  readonly #filename: string
+  readonly #store: string
+  readonly #folder: string
   kills = 0
   stops = 0
   lives = 0
   #ended = false
 
-  constructor(filename: string) {
-    this.#filename = filename
+  constructor({ folder, store }: Pick<Options, "folder" | "store">) {
+    this.#folder = folder
+    this.#store = store
     // the others load what the first one has compiled
     this.#spawn(() => {
       for (let i = 1; i < ROLES.length + SPARES; i++) this.#spawn()
@@ -113,7 +123,7 @@ class Processes {
 
   #spawn(ready = () => {}): void {
     const child = fork(path.join(import.meta.dirname, "child.ts"), [], {
-      env: { ...process.env, NODE_COMPILE_CACHE: path.join(path.dirname(this.#filename), "compiled") },
+      env: { ...process.env, NODE_COMPILE_CACHE: path.join(this.#folder, "compiled") },
       stdio: ["ignore", "ignore", "pipe", "ipc"]
     })
     this.#all.add(child)
@@ -143,7 +153,7 @@ class Processes {
       worker.hasWorked = true
       this.#hear(name, news)
     })
-    child.send({ filename: this.#filename, role: ROLES[slot]!, name } satisfies Order)
+    child.send({ store: this.#store, role: ROLES[slot]!, name } satisfies Order)
     // what it told before its end has all been heard by then
     child.on("close", () => {
       this.#workers.delete(slot)
@@ -241,15 +251,18 @@ class Later {
   }
 }
 
-/** All keys of the tenant, as tuples after its prefix, and the server's. */
+/** All keys of the tenant as tuples after its prefix, but those that this layer has while it is open. */
 const scan = Effect.gen(function*() {
-  const { backend, prefix } = yield* Tenant.Tenant
+  const { backend, instance, prefix } = yield* Tenant.Tenant
+  const own = Buffer.from(processPrefix(prefix, instance))
   const rows = yield* Effect.acquireUseRelease(
     backend.begin,
     (driver) => driver.getRange(prefix, Tuple.strinc(prefix), { limit: Infinity, reverse: false }),
     (driver) => Effect.sync(() => driver.close())
   )
-  return rows.map(({ key, value }) => ({ key: Tuple.unpack(key, prefix.length), value }))
+  return rows.filter(({ key }) => !own.equals(key.subarray(0, own.length)))
+    // slots end with bytes that are no tuple
+    .map(({ key }) => Result.getOrElse(Tuple.unpackResult(key, prefix.length), (): Tuple.Tuple => [1, "p", key]))
 })
 
 /** What a server that lives and has nothing to do has in the store. */
@@ -258,8 +271,8 @@ const BELONGS = new Set(["name", "head", "state", "push", "pop", "deads"])
 /** Rows without an owner: all but the user's own key and the server at rest. */
 const leftOver = Effect.map(
   scan,
-  (rows) =>
-    rows.map(({ key }) => key).filter(([area, kind, , what]) =>
+  (keys) =>
+    keys.filter(([area, kind, , what]) =>
       // servers stand in the list of their definition, too, and the tenant says that the lists are complete
       area !== 0 &&
       !(area === 1 &&
@@ -363,11 +376,11 @@ const inspect = (processes: Processes): Effect.Effect<Report, unknown, Backend.B
 export const soak = (options: Options): Effect.Effect<Report, unknown> =>
   Effect.gen(function*() {
     const processes = yield* Effect.acquireRelease(
-      Effect.sync(() => new Processes(options.filename)),
+      Effect.sync(() => new Processes(options)),
       (all) => all.end
     )
     yield* havoc(processes, options)
     yield* processes.end
-    const report = yield* Effect.provide(inspect(processes), SqliteBackend.layer({ filename: options.filename }))
+    const report = yield* Effect.provide(inspect(processes), backendOf(options.store))
     return { ...report, problems: [...processes.problems, ...report.problems] }
   }).pipe(Effect.scoped)

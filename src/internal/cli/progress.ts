@@ -32,7 +32,7 @@ export const lineOf = ({ bytes, phase, rows, totalRows }: Progress): string => {
 
 /** What shows progress on a stream. */
 export const make = (stream: {
-  readonly isTTY?: boolean
+  readonly isTTY?: boolean | undefined
   readonly write: (text: string) => unknown
 }): { readonly show: (progress: Progress) => Effect.Effect<void>; readonly end: Effect.Effect<void> } => {
   let drawn = -Infinity

@@ -27,7 +27,7 @@ export const NOTHING: Readonly<Tally> = { looked: 0, waiting: 0, locked: 0, dead
 /** One look at all servers, as far as it has come. */
 export class Pass {
   looked = 0
-  /** Messages that were taken off all queues since their servers were made. */
+  /** Messages that were taken off the queues of servers that are started: those of hosted ones have no lasting count. */
   taken = 0
   troubledCount = 0
   readonly troubled: Array<ServerRow> = []
@@ -36,7 +36,7 @@ export class Pass {
   add(rows: ReadonlyArray<Inspect.ServerRow>): void {
     for (const row of rows) {
       this.looked++
-      this.taken += row.taken
+      if (row.hosted !== true) this.taken += row.taken
       if (row.stuck.length > 0 && ++this.troubledCount <= TROUBLED_LIMIT) this.troubled.push(rowOf(row))
       this.#count(row)
     }
@@ -87,7 +87,8 @@ export class Speed {
 /** One measurement; what could not be measured is a gap in the picture. */
 export interface Point {
   readonly at: number
-  readonly takenPerSecond: number | undefined
+  /** Messages taken off queues, and how often hosted servers were given something to do. */
+  readonly perSecond: number | undefined
   readonly waiting: number | undefined
   readonly oldestMillis: number | undefined
   readonly jobsPerSecond: number | undefined
@@ -96,7 +97,7 @@ export interface Point {
 /** A time at which nothing was measured. */
 export const gapAt = (at: number): Point => ({
   at,
-  takenPerSecond: undefined,
+  perSecond: undefined,
   waiting: undefined,
   oldestMillis: undefined,
   jobsPerSecond: undefined
@@ -115,7 +116,7 @@ export class Points {
     const points = this.#points
     return {
       at: points.map(({ at }) => at),
-      takenPerSecond: points.map(({ takenPerSecond }) => takenPerSecond ?? null),
+      perSecond: points.map(({ perSecond }) => perSecond ?? null),
       waiting: points.map(({ waiting }) => waiting ?? null),
       oldestMillis: points.map(({ oldestMillis }) => oldestMillis ?? null),
       jobsPerSecond: points.map(({ jobsPerSecond }) => jobsPerSecond ?? null)

@@ -22,8 +22,8 @@ import type {
 } from "./wire.ts"
 
 /** Rows of one page, messages of a server's page. */
-const SERVERS_LIMIT = 50
-const MESSAGES_LIMIT = 50
+const PAGE = { limit: 50, look: 1_000, millis: 2_000 }
+const MESSAGES_LIMIT = 25
 const TIMERS_LIMIT = 100
 const JOBS_LIMIT = 50
 const TYPES_LIMIT = 200
@@ -99,19 +99,51 @@ const prefixOf = (text: string | undefined): Tuple.Tuple | undefined => {
   return Array.isArray(parsed.success) ? parsed.success : [parsed.success]
 }
 
+/** So many servers one transaction looks at: a longer one would not see one state, beside a process that writes much. */
+const TOGETHER = 8
+
+/** Until where a look at servers goes, whatever it has found. */
+export interface Bounds {
+  readonly limit: number
+  readonly look: number
+  readonly millis: number
+}
+
+/** A page of servers, in short transactions. */
+export const serversIn = Effect.fnUntraced(function*(
+  options: Inspect.ServerOptions,
+  { limit, look, millis }: Bounds
+): Effect.fn.Return<Inspect.ServerPage, Failure, Tenant> {
+  const until = (yield* Clock.currentTimeMillis) + millis
+  const found: Array<Inspect.ServerRow> = []
+  let looked = 0
+  let next = options.after
+  do {
+    const page: Inspect.ServerPage = yield* transact(Inspect.servers({
+      ...options,
+      limit: Math.min(TOGETHER, limit - found.length),
+      look: Math.min(TOGETHER, look - looked),
+      after: next
+    }))
+    found.push(...page.servers)
+    looked += page.looked
+    next = page.next
+  } while (next !== undefined && found.length < limit && looked < look && (yield* Clock.currentTimeMillis) < until)
+  return { servers: found, looked, next }
+})
+
 /** A page of servers. */
 export const servers = (
   { text }: Asked,
   definitions: ReadonlyArray<string>
 ): Effect.Effect<ServersPage, Failure, Tenant> =>
   Effect.gen(function*() {
-    const page = yield* transact(Inspect.servers({
+    const page = yield* serversIn({
       server: text("definition"),
       prefix: prefixOf(text("prefix")),
       stuck: text("stuck") === "1",
-      after: text("after"),
-      limit: SERVERS_LIMIT
-    }))
+      after: text("after")
+    }, PAGE)
     return {
       now: yield* Clock.currentTimeMillis,
       rows: page.servers.map(rowOf),

@@ -4,7 +4,7 @@
  * The fiber alone writes what is measured; looks read it.
  *
  * 1. A round reads a bounded part: the tenant at a glance, the types of jobs, a page of servers. Rounds pause long enough
- *    to take a twentieth of the time at the most, whatever store and machine they run on.
+ *    to take a fiftieth of the time at the most, whatever store and machine they run on.
  * 2. Nobody looks, nothing is read: rounds end some time after the last look, and begin anew with the next one, which
  *    waits for a fresh one.
  * 3. Figures of servers are those of the last pass over all of them; until the first one is whole, of those that it has
@@ -20,24 +20,19 @@ import { type Tenant, transact } from "../../Tenant.ts"
 import { keepRunning } from "../observing/unforeseen.ts"
 import type { Failure } from "./failing.ts"
 import * as Figures from "./figures.ts"
-import { typeOf } from "./looking.ts"
+import { serversIn, typeOf } from "./looking.ts"
 import type { DefinitionRow, Overview } from "./wire.ts"
 
 const ROUND_MILLIS = 2_000
 
 /** A round is followed by a pause that is so many times as long (1). */
-const PAUSE_FACTOR = 20
+const PAUSE_FACTOR = 50
 
-/** A round looks at so many servers: more where that is quickly done, fewer where it is not (1). */
-const PAGE_LEAST = 100
-const PAGE_MOST = 1_000
-const PAGE_MILLIS = 80
+/** What a round looks at of the servers (1). */
+const PAGE = { limit: 1_000, look: 1_000, millis: 30 }
 
 /** Rounds go on for so long after the last look: the page asks every two seconds, and every 30 while it has trouble. */
 const WATCHED_MILLIS = 60_000
-
-/** A round that is older is not shown to who comes after a pause (2). */
-const FRESH_MILLIS = 10_000
 
 const TYPES_LIMIT = 200
 
@@ -53,13 +48,11 @@ class Found {
   stats: Inspect.Stats | undefined
   types: ReadonlyArray<Inspect.JobTypeRow> = []
   failure: Failure | undefined
-  roundAt = -Infinity
   lookAt = -Infinity
   /** The pass that is under way, where it goes on, and the last one that is whole (3). */
   pass = new Figures.Pass()
   after: string | undefined
   whole: Figures.Pass | undefined
-  pageLimit = PAGE_LEAST
   takenPerSecond: number | undefined
   readonly points = new Figures.Points()
   readonly taken = new Figures.Speed()
@@ -90,12 +83,8 @@ const round = Effect.fnUntraced(function*(found: Found) {
   const began = yield* Clock.currentTimeMillis
   found.stats = yield* transact(Inspect.stats())
   found.types = (yield* transact(Inspect.jobTypes({ limit: TYPES_LIMIT }))).types
-  const looked = yield* Clock.currentTimeMillis
-  const page = yield* transact(Inspect.servers({ limit: found.pageLimit, after: found.after }))
+  const page = yield* serversIn({ after: found.after }, PAGE)
   const now = yield* Clock.currentTimeMillis
-  found.pageLimit = now - looked > PAGE_MILLIS
-    ? Math.max(PAGE_LEAST, Math.floor(found.pageLimit / 2))
-    : Math.min(PAGE_MOST, found.pageLimit * 2)
   found.pass.add(page.servers)
   found.after = page.next
   if (page.next === undefined) {
@@ -108,20 +97,22 @@ const round = Effect.fnUntraced(function*(found: Found) {
 })
 
 const measure = (found: Found, now: number): void => {
+  let perSecond = found.takenPerSecond
   for (const { name, rings } of found.stats?.definitions ?? []) {
     let speed = found.given.get(name)
     if (speed === undefined) found.given.set(name, speed = new Figures.Speed())
-    found.givenPerSecond.set(name, speed.perSecond(rings, now))
+    const given = speed.perSecond(rings, now)
+    found.givenPerSecond.set(name, given)
+    if (given !== undefined) perSecond = (perSecond ?? 0) + given
   }
   const { oldestAt, waiting } = found.shown
   found.points.add({
     at: now,
-    takenPerSecond: found.takenPerSecond,
+    perSecond,
     waiting,
     oldestMillis: oldestAt === undefined ? 0 : Math.max(0, now - oldestAt),
     jobsPerSecond: found.runs.perSecond(found.types.reduce((sum, { runs }) => sum + runs, 0), now)
   })
-  found.roundAt = now
   found.failure = undefined
 }
 
@@ -167,20 +158,18 @@ export const make: Effect.Effect<Measuring, never, Tenant | Scope.Scope> = Effec
       yield* measured.open
       yield* Effect.sleep(Math.max(ROUND_MILLIS, took * PAUSE_FACTOR))
       const now = yield* Clock.currentTimeMillis
-      if (now - found.lookAt > WATCHED_MILLIS) {
-        yield* watched.close
-        found.rest(now)
-      }
+      // nobody looks between these
+      if (now - found.lookAt <= WATCHED_MILLIS) continue
+      watched.closeUnsafe()
+      measured.closeUnsafe()
+      found.rest(now)
     }
   })
   yield* Effect.forkScoped(keepRunning("dashboard", "the measuring of the dashboard", loop))
 
   const look = Effect.gen(function*() {
-    const now = yield* Clock.currentTimeMillis
-    found.lookAt = now
-    if (now - found.roundAt > FRESH_MILLIS) yield* measured.close
+    found.lookAt = yield* Clock.currentTimeMillis
     yield* watched.open
-    return now
   })
   return {
     overview: Effect.gen(function*() {

@@ -177,7 +177,8 @@ export interface DefinitionRow {
 /** What was measured over the last minutes; `null` where nothing was. */
 export interface History {
   readonly at: ReadonlyArray<number>
-  readonly takenPerSecond: ReadonlyArray<number | null>
+  /** Messages taken off queues, and how often hosted servers were given something to do. */
+  readonly perSecond: ReadonlyArray<number | null>
   readonly waiting: ReadonlyArray<number | null>
   readonly oldestMillis: ReadonlyArray<number | null>
   readonly jobsPerSecond: ReadonlyArray<number | null>

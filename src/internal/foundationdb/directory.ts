@@ -76,6 +76,13 @@ export const make = (session: FoundationDbSession): Directory => ({
           catch: (cause) => toBackendError(refusal(path, cause), "read")
         })
     ),
+  exists: (path) => run(session, path, (transaction) => session.fdb.directory.exists(transaction, path)),
+  list: (path) =>
+    run(session, path, (transaction) =>
+      // what is not there has no names below it
+      (path.length === 0 ? Promise.resolve(true) : session.fdb.directory.exists(transaction, path)).then((exists) =>
+        exists ? session.fdb.directory.listAll(transaction, path) : []
+      ).then((names) => names.map((name) => Buffer.from(name).toString()))),
   remove: (path) =>
     Effect.suspend(() => {
       let found = false

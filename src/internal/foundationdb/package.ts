@@ -86,6 +86,8 @@ export interface FdbPackage {
   readonly directory: {
     readonly createOrOpen: (transaction: FdbTransaction, path: ReadonlyArray<string>) => Promise<FdbDirectory>
     readonly removeIfExists: (transaction: FdbTransaction, path: ReadonlyArray<string>) => Promise<boolean>
+    readonly exists: (transaction: FdbTransaction, path: ReadonlyArray<string>) => Promise<boolean>
+    readonly listAll: (transaction: FdbTransaction, path: ReadonlyArray<string>) => Promise<ReadonlyArray<Uint8Array>>
   }
   readonly keySelector: { readonly firstGreaterOrEqual: (key: Uint8Array) => FdbKeySelector }
   readonly MutationType: {

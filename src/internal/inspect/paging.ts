@@ -26,12 +26,17 @@ export const refuse = (option: string, problem: string): Effect.Effect<never, In
   Effect.fail(new InvalidOption({ option, problem }))
 
 /** A checked limit. */
-export const limitOf = (limit: unknown, fallback: number, most: number): Effect.Effect<number, InvalidOption> =>
+export const limitOf = (
+  limit: unknown,
+  fallback: number,
+  most: number,
+  option = "limit"
+): Effect.Effect<number, InvalidOption> =>
   limit === undefined
     ? Effect.succeed(fallback)
     : Number.isInteger(limit) && (limit as number) >= 1 && (limit as number) <= most
     ? Effect.succeed(limit as number)
-    : refuse("limit", `must be a whole number from 1 to ${most}, not ${show(limit)}`)
+    : refuse(option, `must be a whole number from 1 to ${most}, not ${show(limit)}`)
 
 /** A checked duration in milliseconds. */
 export const millisOf = (

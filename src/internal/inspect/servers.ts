@@ -1,7 +1,8 @@
 /**
  * The servers of a tenant, looked at one by one: what each has to do, whether it is stuck. By snapshot: looking conflicts
- * with nobody. A page is bounded by how many it looks at, whatever it finds, and by how many bytes it reads.
+ * with nobody. A page is bounded by how many it looks at, whatever it finds, by how many bytes it reads, and by its time.
  */
+import * as Clock from "effect/Clock"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
@@ -32,6 +33,9 @@ const PAGE_DEFAULT = 100
 
 /** One page looks at so many servers: a transaction ends within its five seconds on a far store, too. */
 const LOOK_LIMIT = 1_000
+
+/** And so long: a transaction that begins anew because it was too slow would be so again. */
+const LOOK_MILLIS = 2_000
 
 /** Looks at servers that are under way at a time. */
 const TOGETHER = 16
@@ -67,7 +71,10 @@ export interface ServerRow {
   readonly hasState: boolean
   /** Messages that wait or are under the lock. */
   readonly queueLength: number
-  /** Messages that were pushed, and those that were taken off the queue, since the server was made. */
+  /**
+   * Messages that were pushed, and those that were taken off the queue: since the server was made, or, of a hosted one, since
+   * it had nothing to do.
+   */
   readonly pushed: number
   readonly taken: number
   /** When the first message that waits was sent, by its sender's clock. */
@@ -129,6 +136,11 @@ export interface ServerOptions {
   readonly olderThan?: Duration.Input | undefined
   /** 1 to 1,000; 100 if absent. */
   readonly limit?: number | undefined
+  /**
+   * How many servers the page looks at, whatever it finds: 1 to 1,000; 1,000 if absent. On a file that another process
+   * writes to without a pause, only a short transaction sees one state to its end: give few, and go on with `after`.
+   */
+  readonly look?: number | undefined
   /** The `next` of the page before. */
   readonly after?: string | undefined
 }
@@ -317,6 +329,7 @@ const listedServers = (state: TransactionState, list: Uint8Array, end: Uint8Arra
 
 interface Checked {
   readonly limit: number
+  readonly look: number
   readonly olderMillis: number
   readonly server: string | undefined
   readonly prefix: Tuple.Tuple | undefined
@@ -325,7 +338,7 @@ interface Checked {
 }
 
 const check = Effect.fnUntraced(function*(input: ServerOptions | undefined): Effect.fn.Return<Checked, InvalidOption> {
-  const { after, limit, olderThan, prefix, server, stuck = false } = yield* Paging.optionsOf(input)
+  const { after, limit, look, olderThan, prefix, server, stuck = false } = yield* Paging.optionsOf(input)
   if (server !== undefined && (typeof server !== "string" || server === "" || !server.isWellFormed())) {
     return yield* Paging.refuse("server", "must be the name of a definition")
   }
@@ -337,6 +350,7 @@ const check = Effect.fnUntraced(function*(input: ServerOptions | undefined): Eff
   }
   return {
     limit: yield* Paging.limitOf(limit, PAGE_DEFAULT, PAGE_LIMIT),
+    look: yield* Paging.limitOf(look, LOOK_LIMIT, LOOK_LIMIT, "look"),
     olderMillis: yield* Paging.millisOf("olderThan", olderThan, STUCK_MILLIS),
     server,
     prefix,
@@ -365,8 +379,10 @@ const pageOf = Effect.fnUntraced(function*(
   const found: Array<ServerRow> = []
   let looked = 0
   let bytes = 0
-  while (at !== undefined && found.length < checked.limit && looked < LOOK_LIMIT && bytes < PAGE_BYTES) {
-    const some: Found = yield* source(at, Math.min(TOGETHER, checked.limit - found.length))
+  const until = (yield* Clock.currentTimeMillis) + LOOK_MILLIS
+  while (at !== undefined && found.length < checked.limit && looked < checked.look && bytes < PAGE_BYTES) {
+    if ((yield* Clock.currentTimeMillis) > until) break
+    const some: Found = yield* source(at, Math.min(TOGETHER, checked.limit - found.length, checked.look - looked))
     const seen = yield* Effect.forEach(some.tuids, (tuid) => lookAt(state, tuid, checked.olderMillis), {
       concurrency: TOGETHER
     })

@@ -32,6 +32,9 @@ export const NO_RECORD = "no record of its definition says what is redacted: ask
 /** So much of a value is shown: enough for whoever looks, and a page of them is no burden. */
 const SHOWN_CHARS = 20_000
 
+/** One text leaves room for what stands beside it. */
+const TEXT_CHARS = 4_000
+
 const DEPTH_LIMIT = 50
 
 /** How values are shown. */
@@ -88,13 +91,14 @@ class Cutting {
   }
 
   #text(text: string): string {
-    if (text.length <= Math.max(0, this.#left)) return this.#take(text)
-    const some = text.slice(0, Math.max(0, this.#left)).toWellFormed()
+    const room = Math.min(TEXT_CHARS, Math.max(0, this.#left))
+    if (text.length <= room) return this.#take(text)
+    const some = text.slice(0, room).toWellFormed()
     return this.#cut(`${some}… (${text.length} characters)`)
   }
 
   #bytes(bytes: Uint8Array): string {
-    const some = bytes.subarray(0, Math.max(0, Math.floor(this.#left / 2)))
+    const some = bytes.subarray(0, Math.min(TEXT_CHARS, Math.max(0, Math.floor(this.#left / 2))))
     const text = `0x${Buffer.from(some).toString("hex")}`
     return some.length === bytes.length ? this.#take(text) : this.#cut(`${text}… (${bytes.length} bytes)`)
   }

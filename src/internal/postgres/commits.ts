@@ -9,7 +9,8 @@
  *    committed again by itself, so that one's fault is not another's.
  * 3. A request that relies on something has a read version from before it is sent, even if its transaction read nothing: a
  *    message that arrives late, after the request was made again, must find what came between.
- * 4. A group that was committed is told of to other processes afterwards, by a message of its own: many of a lane in one.
+ * 4. A group that was committed is told of to other processes afterwards, by a message of its own: many of a lane in one. The
+ *    first is told of at once; while more follow, they are told of together. None is left untold when the layer closes.
  */
 import { randomBytes } from "node:crypto"
 import type { BackendError } from "../../BackendError.ts"
@@ -31,6 +32,9 @@ const GROUP_BYTES = 4_000_000
 
 /** How often a process shortens a lane's log at the most. */
 const TRIM_MILLIS = 2_000
+
+/** A lane that commits again and again is told of so often: whoever waits hears of it soon, and each costs a transaction. */
+const TELL_MILLIS = 3
 
 /** An origin that no layer has. */
 const NOBODY = 0n
@@ -99,7 +103,9 @@ export class Commits {
   readonly #known = new Map<Lane, { version: bigint; atMillis: number }>()
   #isTelling = false
   #underWay = 0
+  /** The layer closes: it waits for what is under way, and to be told of (4). */
   #onIdle: (() => void) | undefined
+  #goOnTelling: (() => void) | undefined
   #origin = randomBytes(8).readBigInt64BE(0)
 
   constructor(pool: Pool, schema: string, store: string, listeners: Listeners) {
@@ -147,12 +153,17 @@ export class Commits {
     this.#run(queue)
   }
 
-  /** Resolves when nothing is under way. */
+  /** Resolves when nothing is under way, and all is told of. */
   idle(): Promise<void> {
     return new Promise((resolve) => {
       this.#onIdle = resolve
-      if (this.#underWay === 0) resolve()
+      this.#goOnTelling?.()
+      this.#rest()
     })
+  }
+
+  #rest(): void {
+    if (this.#underWay === 0 && !this.#isTelling) this.#onIdle?.()
   }
 
   #run(queue: Queue): void {
@@ -253,7 +264,8 @@ export class Commits {
   }
 
   #settled(): void {
-    if (--this.#underWay === 0) this.#onIdle?.()
+    this.#underWay--
+    this.#rest()
   }
 
   /** Tells other processes that a lane has changed (4). */
@@ -263,28 +275,48 @@ export class Commits {
     this.#isTelling = true
     void this.#tellAll().finally(() => {
       this.#isTelling = false
+      const [next] = this.#toTell
+      if (next === undefined) this.#rest()
+      else this.#tell(...next)
     })
   }
 
   async #tellAll(): Promise<void> {
     while (this.#toTell.size > 0) {
       const lanes = Array.from(this.#toTell)
+      this.#toTell.clear()
       try {
-        const { connection, first } = await this.#pool.take()
-        this.#toTell.clear()
-        const calls = lanes.map(([lane, origin]) => {
-          const lock = lockOf(this.#store, lane)
-          return `pg_notify('${channelOf(lock)}', '${payloadOf(lock, origin)}')`
-        })
-        try {
-          await connection.query(`${first}SELECT ${calls.join(", ")}`)
-        } finally {
-          this.#pool.give(connection, false)
-        }
+        await this.#notify(lanes)
       } catch {
         // whoever waits has a timer behind
         return
       }
+      await this.#pause()
     }
+  }
+
+  async #notify(lanes: ReadonlyArray<readonly [Lane, bigint]>): Promise<void> {
+    const { connection, first } = await this.#pool.take()
+    const calls = lanes.map(([lane, origin]) => {
+      const lock = lockOf(this.#store, lane)
+      return `pg_notify('${channelOf(lock)}', '${payloadOf(lock, origin)}')`
+    })
+    try {
+      await connection.query(`${first}SELECT ${calls.join(", ")}`)
+    } finally {
+      this.#pool.give(connection, false)
+    }
+  }
+
+  /** Lets more come (4). */
+  #pause(): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.#onIdle !== undefined) return resolve()
+      const timer = setTimeout(resolve, TELL_MILLIS)
+      this.#goOnTelling = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
   }
 }

@@ -164,6 +164,7 @@ DECLARE
   l bigint;
   lane bytea := a_lanes[1];
   newest bigint;
+  own bigint;
   since bigint;
   stamp bigint;
   fates int[];
@@ -186,9 +187,10 @@ BEGIN
       since := 0;
     END IF;
     newest := GREATEST(newest, since);
+    IF n = 1 THEN own := since; END IF;
   END LOOP;
   fates := array_fill(0, ARRAY[cardinality(a_versions)]);
-  since := (SELECT min(v) FROM unnest(a_versions) v);
+  since := (SELECT min(v) FROM unnest(a_versions) v WHERE v <> own);
   IF since IS NOT NULL THEN
     FOREACH n IN ARRAY ${s}.conflicts(lane, since, a_versions, a_read_of, a_reads, a_range_of, a_begins, a_ends) LOOP
       fates[n] := 1;
@@ -208,8 +210,10 @@ BEGIN
       AND d.head <= substring(a_clear_ends[n] FOR ${KEY_BYTES}) AND d.key >= a_clear_begins[n] AND d.key < a_clear_ends[n];
   END LOOP;
   IF cardinality(a_keys) > 0 THEN
-    DELETE FROM ${s}.data d WHERE d.key = ANY (
-      ARRAY(SELECT w.k FROM unnest(a_write_of, a_keys, a_values) w(i, k, v) WHERE w.v IS NULL AND fates[w.i] = 0));
+    IF array_position(a_values, NULL) IS NOT NULL THEN
+      DELETE FROM ${s}.data d WHERE d.key = ANY (
+        ARRAY(SELECT w.k FROM unnest(a_write_of, a_keys, a_values) w(i, k, v) WHERE w.v IS NULL AND fates[w.i] = 0));
+    END IF;
     INSERT INTO ${s}.data (key, value)
       SELECT w.k, w.v FROM unnest(a_write_of, a_keys, a_values) w(i, k, v)
         WHERE w.v IS NOT NULL AND fates[w.i] = 0 AND length(w.k) <= ${KEY_BYTES}
@@ -232,12 +236,16 @@ BEGIN
     END IF;
     PERFORM ${s}.write_one(a_stamp_keys[n], a_stamp_values[n]);
   END LOOP;
-  writes := ARRAY(SELECT w.k FROM unnest(a_write_of || a_add_of || a_stamp_of, a_keys || a_add_keys || a_stamp_keys) w(i, k)
-    WHERE fates[w.i] = 0);
-  begins := ARRAY(SELECT w.b FROM unnest(a_clear_of, a_clear_begins) WITH ORDINALITY w(i, b, o)
-    WHERE fates[w.i] = 0 ORDER BY w.o);
-  ends := ARRAY(SELECT w.e FROM unnest(a_clear_of, a_clear_ends) WITH ORDINALITY w(i, e, o)
-    WHERE fates[w.i] = 0 ORDER BY w.o);
+  writes := a_keys || a_add_keys || a_stamp_keys;
+  begins := a_clear_begins;
+  ends := a_clear_ends;
+  IF 0 <> ANY (fates) THEN
+    writes := ARRAY(SELECT w.k FROM unnest(a_write_of || a_add_of || a_stamp_of, writes) w(i, k) WHERE fates[w.i] = 0);
+    begins := ARRAY(SELECT w.b FROM unnest(a_clear_of, a_clear_begins) WITH ORDINALITY w(i, b, o)
+      WHERE fates[w.i] = 0 ORDER BY w.o);
+    ends := ARRAY(SELECT w.e FROM unnest(a_clear_of, a_clear_ends) WITH ORDINALITY w(i, e, o)
+      WHERE fates[w.i] = 0 ORDER BY w.o);
+  END IF;
   FOR n IN 1..cardinality(a_lanes) LOOP
     INSERT INTO ${s}.log (lane, version, origin, at, keys, begins, ends)
       VALUES (a_lanes[n], stamp, a_origin, clock_timestamp(), writes, begins, ends);

@@ -62,6 +62,23 @@ const run = <A>(
     { times: CONFLICT_RETRIES, while: (error) => error.isRetryable || error.isMaybeCommitted }
   )
 
+/** The names below a path: one read each, however many paths lie below them. */
+const namesBelow = Effect.fnUntraced(function*(
+  driver: DriverTransaction,
+  path: ReadonlyArray<string>
+): Effect.fn.Return<ReadonlyArray<string>, BackendError> {
+  const key = pathKey(path)
+  const { begin, end } = Tuple.range([], key)
+  const names: Array<string> = []
+  for (let at = begin;;) {
+    const [row] = yield* driver.getRange(at, end, { limit: 1, reverse: false })
+    const name = row && Tuple.unpack(row.key, key.length)[0]
+    if (typeof name !== "string") return names
+    names.push(name)
+    at = Tuple.strinc(pathKey([...path, name]))
+  }
+})
+
 /** The directories of a store. */
 export const make = (begin: Effect.Effect<DriverTransaction, BackendError>): Directory => ({
   open: (path) =>
@@ -82,6 +99,14 @@ export const make = (begin: Effect.Effect<DriverTransaction, BackendError>): Dir
           reads: [Keys.single(key), Keys.single(NEXT)]
         }
       })),
+  exists: (path) =>
+    run(
+      begin,
+      (driver) =>
+        Effect.map(driver.get(pathKey(path)), (known) => ({ value: known !== undefined, mutations: [], reads: [] }))
+    ),
+  list: (path) =>
+    run(begin, (driver) => Effect.map(namesBelow(driver, path), (value) => ({ value, mutations: [], reads: [] }))),
   remove: (path) =>
     Effect.suspend(() => {
       let found = false

@@ -130,7 +130,11 @@ const create = (
   const attempt = Effect.flatMap(
     backend.begin,
     (driver) =>
-      Effect.ensuring(driver.commit(request, () => owner.marked(nowMillis)), Effect.sync(() => driver.close()))
+      Effect.ensuring(
+        // a driver whose commits are durable when they are accepted says only that they are
+        Effect.map(driver.commit(request, () => {}), () => owner.marked(nowMillis)),
+        Effect.sync(() => driver.close())
+      )
   )
   return Effect.retry(
     Effect.tapError(

@@ -72,37 +72,40 @@ export class BodyTimeout extends Schema.TaggedError<BodyTimeout>("effect-dgen/Dg
   }
 }
 
-/** A status that says what happened, for each error. */
-const withStatus = <S extends Schema.Top>(status: number, schema: S): S["Rebuild"] =>
-  schema.annotate({ httpApiStatus: status } as never)
+/** A status that says what happened, and the words for it in an OpenAPI document. */
+const withStatus = <S extends Schema.Top>(status: number, schema: S, description?: string): S["Rebuild"] =>
+  schema.annotate({ httpApiStatus: status, ...(description === undefined ? {} : { description }) } as never)
 
 /** What a cast can fail with: nothing was sent then, but for `StoreUnavailable` and `Unforeseen`. */
 export const castErrors = [
-  withStatus(400, Errors.InvalidPayload),
-  withStatus(400, Errors.InvalidTuid),
-  withStatus(400, Errors.InvalidOption),
-  withStatus(413, Errors.PayloadTooLarge),
-  withStatus(429, Errors.QueueFull),
-  withStatus(500, Unforeseen),
-  withStatus(503, StoreUnavailable)
+  withStatus(400, Errors.InvalidPayload, "The payload does not fit its schema."),
+  withStatus(400, Errors.InvalidTuid, "No server can have this address."),
+  withStatus(400, Errors.InvalidOption, "The key cannot be used."),
+  withStatus(413, Errors.PayloadTooLarge, "The message is larger than the store takes."),
+  withStatus(429, Errors.QueueFull, "Too many messages wait for the server."),
+  withStatus(500, Unforeseen, "Something went wrong, and is in the log under this id."),
+  withStatus(503, StoreUnavailable, "The store is away. What became of the message is not known.")
 ] as const
 
 /** What a call can fail with beside its own error. */
 export const callErrors = [
   ...castErrors,
-  withStatus(410, Errors.ServerKilled),
-  withStatus(422, Errors.KeyReused),
-  withStatus(423, Errors.Locked),
-  withStatus(500, Errors.HandlerCrashed),
-  withStatus(500, Errors.DeadLettered),
-  withStatus(503, Errors.LockFenced),
-  withStatus(503, Errors.ServerStopped),
-  withStatus(503, Errors.TooManyKeys),
-  withStatus(504, Errors.CallTimeout)
+  withStatus(410, Errors.ServerKilled, "The server ended while the call waited."),
+  withStatus(422, Errors.KeyReused, "The key belongs to another message or payload."),
+  withStatus(423, Errors.Locked, "The message asks for a lock that is held."),
+  withStatus(500, Errors.HandlerCrashed, "The handler crashed. The log has it under this id."),
+  withStatus(500, Errors.DeadLettered, "Handling the message failed for good. The log has it under this id."),
+  withStatus(503, Errors.LockFenced, "The lock was broken while the message was handled."),
+  withStatus(503, Errors.ServerStopped, "The server has stopped in this process."),
+  withStatus(503, Errors.TooManyKeys, "The server has as many keys as it may."),
+  withStatus(504, Errors.CallTimeout, "No answer in time. The message may still be handled.")
 ] as const
 
 /** What the body of a request over HTTP can be refused with. */
-export const bodyErrors = [withStatus(408, BodyTimeout), withStatus(413, BodyTooLarge)] as const
+export const bodyErrors = [
+  withStatus(408, BodyTimeout, "The body did not come in time."),
+  withStatus(413, BodyTooLarge, "The body is too long.")
+] as const
 
 /** A declared error without a status of its own is an answer: the state of the server does not allow what was asked. */
 const DECLARED_STATUS = 409
@@ -111,10 +114,17 @@ const DECLARED_STATUS = 409
 export const declaredErrors = (error: Schema.Top): ReadonlyArray<Schema.Top> => {
   if (SchemaAST.isNever(error.ast)) return []
   if (hasStatus(error)) return [error]
-  const { members = [] } = error as { readonly members?: ReadonlyArray<Schema.Top> }
-  return members.some(hasStatus) ? members.flatMap(declaredErrors) : [withStatus(DECLARED_STATUS, error)]
+  return membersOf(error).some(isDivided)
+    ? membersOf(error).flatMap(declaredErrors)
+    : [withStatus(DECLARED_STATUS, error)]
 }
+
+const membersOf = (schema: Schema.Top): ReadonlyArray<Schema.Top> =>
+  (schema as { readonly members?: ReadonlyArray<Schema.Top> }).members ?? []
 
 const statusOf = SchemaAST.resolveAt<number>("httpApiStatus")
 
 const hasStatus = ({ ast }: Schema.Top): boolean => statusOf(ast) !== undefined
+
+/** Whether a schema has a status, or a part of it has one. */
+const isDivided = (schema: Schema.Top): boolean => hasStatus(schema) || membersOf(schema).some(isDivided)

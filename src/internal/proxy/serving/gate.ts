@@ -46,8 +46,12 @@ const retryAfter = (error: unknown): number | undefined => {
 }
 
 /** The request's body, read to its end (1). Who reads lives with the request: to interrupt him would cut off the answer. */
-const readBody = ({ bodyTimeoutMillis, maxBodyBytes, server, tag }: Exposure, tuid: string) =>
-  Effect.flatMap(HttpServerRequest, (request) => request.text).pipe(
+const readBody = Effect.fnUntraced(function*(exposure: Exposure, tuid: string) {
+  const { bodyTimeoutMillis, server, tag } = exposure
+  const { text } = yield* HttpServerRequest
+  const ofProcess = yield* MaxBodySize
+  const maxBodyBytes = Math.min(exposure.maxBodyBytes, ofProcess === undefined ? Infinity : Number(ofProcess))
+  yield* text.pipe(
     Effect.provideService(MaxBodySize, ByteSize.bytes(maxBodyBytes)),
     Effect.mapError((error) =>
       error.reason._tag === "RequestParseError" && error.reason.reason === "BodyTooLarge"
@@ -61,6 +65,7 @@ const readBody = ({ bodyTimeoutMillis, maxBodyBytes, server, tag }: Exposure, tu
       orElse: () => Effect.fail(new BodyTimeout({ server, tag, timeoutMillis: bodyTimeoutMillis }))
     })
   )
+})
 
 /** What did not fit, as an error of the endpoint. */
 const refused = ({ server, tag }: Exposure, tuid: string, error: HttpApiSchemaError): unknown => {
