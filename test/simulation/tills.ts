@@ -52,10 +52,18 @@ export interface Told {
   /** Keys of casts that were acknowledged. */
   readonly acknowledged: Set<string>
   readonly runs: Array<Check.DurableRun>
+  /** Durable actions of which a run has ended well. */
+  readonly done: Set<string>
   readonly problems: Set<string>
 }
 
-export const makeTold = (): Told => ({ answers: new Map(), acknowledged: new Set(), runs: [], problems: new Set() })
+export const makeTold = (): Told => ({
+  answers: new Map(),
+  acknowledged: new Set(),
+  runs: [],
+  done: new Set(),
+  problems: new Set()
+})
 
 const numberOf = (bytes: Uint8Array | undefined): number =>
   bytes === undefined ? 0 : new DataView(bytes.buffer, bytes.byteOffset).getInt32(0, true)
@@ -105,9 +113,14 @@ const effectsOf = (own: typeof Till, told: Told): Layer.Layer<any> =>
     own.actionsLayer({
       Did: Effect.fnUntraced(function*({ number, till }, { id, tuid }) {
         if (tuid[1] !== till) told.problems.add(`an action of ${till} was given as one of ${tuid.join()}`)
+        if (number > 1 && !told.done.has(`${till} ${number - 1}`)) {
+          told.problems.add(`action ${number} of ${till} began before the one before it had ended`)
+        }
         told.runs.push({ server: `till ${till}`, number, id })
-        yield* Effect.sleep((yield* Random.next) * 500)
+        // as long as it takes for others to wait behind it
+        yield* Effect.sleep((yield* Random.next) * 5_000)
         if ((yield* Random.next) < 0.2) return yield* Effect.fail("it fails, and is tried again")
+        told.done.add(`${till} ${number}`)
       })
     }),
     own.lockedLayer({
