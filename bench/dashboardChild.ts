@@ -55,6 +55,7 @@ if (way === "ask") {
   const serving = Effect.gen(function*() {
     const source = yield* Source.make({ values: false, store: "" })
     const { url } = yield* serve({ port: 0, readOnly: true, source })
+    process.on("message", () => process.send!(process.cpuUsage()))
     process.send!("ready")
     return yield* Effect.promise(() => look(url, () => false))
   })

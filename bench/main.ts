@@ -7,10 +7,11 @@
  *   npm run bench -- --only idle --servers 10000
  *   npm run bench -- --only hosting --existing 1000000
  *   npm run bench -- --only clearing --messages 1000000
+ *   npm run bench -- --only keys
  *   npm run bench -- --only dashboard
  *
- * `flush ms` is what one commit of SQLite took: on a disk mostly its sync, so that ratios of different disks can be told
- * apart. `per flush` is how many runs shared one.
+ * `flush ms` is what one commit of SQLite took, its sync included: on a disk mostly that, so that ratios of different disks
+ * can be told apart. `per flush` is how many runs shared one sync.
  */
 import { Effect } from "effect"
 import * as fs from "node:fs"
@@ -20,12 +21,14 @@ import { clearing } from "./clearing.ts"
 import { dashboard } from "./dashboard.ts"
 import { hosting } from "./hosting.ts"
 import { idle } from "./idle.ts"
+import { keys } from "./keys.ts"
+import { loop } from "./loop.ts"
 import { memory } from "./memory.ts"
 import { processes } from "./processes.ts"
 import { states } from "./state.ts"
 import { folder, options, store, warmUp } from "./support.ts"
 
-const parts = { calls, throughput, backlog, states, memory, processes, idle, hosting, clearing, dashboard }
+const parts = { calls, throughput, keys, loop, backlog, states, memory, processes, idle, hosting, clearing, dashboard }
 
 const program = Effect.gen(function*() {
   yield* warmUp

@@ -80,13 +80,33 @@ export const together = <A, E, R>(effects: ReadonlyArray<Effect.Effect<A, E, R>>
 
 const flushes = { count: 0, millis: 0 }
 
-const { execute } = SqliteFile.prototype
+const { execute, sync, syncNow } = SqliteFile.prototype
+
+/** Adds the time since then to that of flushes. */
+const spent = (start: number, isFlush: boolean) => {
+  if (isFlush) flushes.count++
+  flushes.millis += performance.now() - start
+}
+
 SqliteFile.prototype.execute = function(this: SqliteFile, sql) {
   if (sql !== "COMMIT") return execute.call(this, sql)
   const start = performance.now()
   execute.call(this, sql)
-  flushes.count++
-  flushes.millis += performance.now() - start
+  spent(start, !this.syncsBeside)
+}
+
+SqliteFile.prototype.sync = function(this: SqliteFile, done) {
+  const start = performance.now()
+  sync.call(this, (failure) => {
+    spent(start, true)
+    done(failure)
+  })
+}
+
+SqliteFile.prototype.syncNow = function(this: SqliteFile) {
+  const start = performance.now()
+  syncNow.call(this)
+  spent(start, true)
 }
 
 export interface Measured {

@@ -17,12 +17,14 @@ interface Question {
   readonly done?: () => void
 }
 
-const asked = signalOf<Question | undefined>(undefined)
+/** The question that is open: each is another one, whatever it asks. */
+const asked = signalOf<{ readonly question: Question; readonly id: number } | undefined>(undefined)
+let askings = 0
 const told = signalOf<{ readonly text: string; readonly isBad: boolean; readonly id: number } | undefined>(undefined)
 let tellings = 0
 
 /** Asks, and does it if the answer is yes. */
-export const ask = (question: Question): void => asked.set(question)
+export const ask = (question: Question): void => asked.set({ question, id: ++askings })
 
 const tell = (text: string, isBad: boolean) => told.set({ text, isBad, id: ++tellings })
 
@@ -30,8 +32,8 @@ const TOLD_MILLIS = 8_000
 
 /** The question that is open, if one is. */
 export const Asking = () => {
-  const question = asked.use()
-  return question === undefined ? null : <Dialog key={question.title} question={question} />
+  const open = asked.use()
+  return open === undefined ? null : <Dialog key={open.id} question={open.question} />
 }
 
 const Dialog = ({ question }: { readonly question: Question }) => {
@@ -46,7 +48,8 @@ const Dialog = ({ question }: { readonly question: Question }) => {
   }, [])
   const close = () => {
     dialog.current?.close()
-    asked.set(undefined)
+    // a browser tells of the end of one when the next may be open already
+    if (asked.get()?.question === question) asked.set(undefined)
   }
   const submit = async (event: Event) => {
     event.preventDefault()

@@ -5,6 +5,7 @@ export const signalOf = <A>(first: A) => {
   let value = first
   const listeners = new Set<(value: A) => void>()
   return {
+    get: (): A => value,
     set: (next: A): void => {
       value = next
       for (const listener of listeners) listener(next)

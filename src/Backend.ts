@@ -210,7 +210,9 @@ export class Backend extends Context.Service<Backend, {
   readonly name: string
   /** Sixteen bytes that no other process, and no other layer of this one, has: random, made with the layer. */
   readonly processId: Uint8Array
-  /** Whether a commit can fail with `CommitUnknown`, so that `transact` must make itself idempotent. */
+  /**
+   * Whether a commit can fail with `CommitUnknown` in a store that goes on, so that `transact` must make itself idempotent.
+   */
   readonly commitCanBeUnknown: boolean
   readonly begin: Effect.Effect<DriverTransaction, BackendError>
   readonly directory: Directory

@@ -192,14 +192,15 @@ export * as Protocol from "./Protocol.ts"
 
 /**
  * The embedded backend: one SQLite file, used by any number of processes of one machine, with nothing to install. A
- * commit that was reported survives a crash and a loss of power (WAL with `synchronous=FULL`), and concurrent commits of
- * a process share a disk sync.
+ * commit that was reported survives a crash and a loss of power, and concurrent commits of a process share a disk sync. On
+ * Linux the sync runs on another thread, and so does the copying of the log into the database: the event loop waits for neither.
  *
  * What you owe: the file lies on a local disk (not on a network file system), in a folder that exists. Nobody in the
  * process opens it but Node's own SQLite, not even to copy it: closing any descriptor drops the locks of the process. Beside
  * it lie its log (`-wal`), which may hold the newest commits alone, what processes share (`-shm`), and the version that it
  * must reach (`-version`): a file that lost commits is refused with `Corrupt`, so whoever restores an older one deletes its
- * `-version`. Files that are removed, replaced or cut while they are open are noticed before the next commit is answered.
+ * `-version`. Files that are removed, replaced or cut while they are open are noticed before the next commit is answered. When a
+ * sync fails, the commits that waited for it fail with `CommitUnknown`, and all else with `Corrupt`, until the file is opened again.
  *
  * @since 0.1.0
  */

@@ -85,6 +85,104 @@ export const actions = (
 }
 
 /**
+ * What became of messages with keys: `answers` are those that callers got, by key; `effects` are the keys that took effect,
+ * once for each time that they did.
+ *
+ * @since 0.2.0
+ * @category models
+ */
+export interface Keyed {
+  readonly answers: ReadonlyMap<string, Iterable<string>>
+  readonly effects: Iterable<string>
+}
+
+/**
+ * Each key took effect at most once, each that was answered did, and all callers of a key got the same answer. It holds
+ * within a definition's `keyRetention`.
+ *
+ * **Example** (A key that was paid twice)
+ *
+ * ```ts import.meta.vitest
+ * import { Check } from "effect-dgen/testing"
+ *
+ * Check.keys({ answers: new Map([["order-17", ["receipt 1", "receipt 2"]]]), effects: ["order-17", "order-17"] })
+ * // => ["order-17 took effect twice", "order-17 was answered receipt 1, and receipt 2"]
+ * ```
+ *
+ * @since 0.2.0
+ * @category checks
+ */
+export const keys = ({ answers, effects }: Keyed): ReadonlyArray<string> => {
+  const problems: Array<string> = []
+  const seen = new Set<string>()
+  for (const key of effects) {
+    if (seen.has(key)) problems.push(`${key} took effect twice`)
+    seen.add(key)
+  }
+  for (const [key, given] of answers) {
+    const [first, ...others] = new Set(given)
+    if (first !== undefined && !seen.has(key)) problems.push(`${key} was answered, and took no effect`)
+    for (const other of others) problems.push(`${key} was answered ${first}, and ${other}`)
+  }
+  return problems
+}
+
+/**
+ * A run of a durable action: the server that asked for it, and its number among those that this server asked for.
+ *
+ * @since 0.2.0
+ * @category models
+ */
+export interface DurableRun {
+  readonly server: string
+  readonly number: number
+  readonly id: string
+}
+
+/**
+ * The durable actions of each server ran, each at least once and always with one id, and the first runs of them came in
+ * their order. `asked` says how many each server asked for; their numbers begin at 1.
+ *
+ * **Example** (An action that did not wait for its turn)
+ *
+ * ```ts import.meta.vitest
+ * import { Check } from "effect-dgen/testing"
+ *
+ * const runs = [{ server: "cart", number: 2, id: "b" }, { server: "cart", number: 1, id: "a" }]
+ * Check.durable(runs, new Map([["cart", 3]]))
+ * // => ["action 1 of cart ran first after action 2", "action 3 of cart did not run"]
+ * ```
+ *
+ * @since 0.2.0
+ * @category checks
+ */
+export const durable = (
+  runs: ReadonlyArray<DurableRun>,
+  asked: ReadonlyMap<string, number>
+): ReadonlyArray<string> => {
+  const problems: Array<string> = []
+  const ids = new Map<string, string>()
+  const last = new Map<string, number>()
+  for (const { id, number, server } of runs) {
+    const name = `action ${number} of ${server}`
+    const known = ids.get(name)
+    if (known !== undefined && known !== id) problems.push(`${name} ran with two ids`)
+    if (known !== undefined) continue
+    ids.set(name, id)
+    const before = last.get(server) ?? 0
+    if (number < before) problems.push(`${name} ran first after action ${before}`)
+    if (number > (asked.get(server) ?? 0)) problems.push(`${name} ran, which was not asked for`)
+    last.set(server, Math.max(before, number))
+  }
+  for (const [server, count] of asked) {
+    for (let number = 1; number <= count; number++) {
+      if (!ids.has(`action ${number} of ${server}`)) problems.push(`action ${number} of ${server} did not run`)
+    }
+  }
+  return problems
+}
+
+/**
  * One operation on a shared object, as whoever called it saw it: from when to when, what was asked, and what was
  * answered; `answer` is missing when the caller does not know whether it happened.
  *

@@ -39,6 +39,24 @@ describe("PostgresBackend", () => {
     ), 120_000)
 })
 
+describe("a layer whose sessions the server ends when they rest", () => {
+  it.live("opens others, to commit, to read and to hear", () =>
+    Effect.gen(function*() {
+      yield* run("CREATE ROLE resting SUPERUSER LOGIN; ALTER ROLE resting SET idle_session_timeout = '100ms'")
+      const url = server.url.replace("postgres@", "resting@")
+      const store = Layer.provide(Tenant.layer(["resting"]), PostgresBackend.layer({ url, schema: freshSchema() }))
+      const [here, there] = [yield* Layer.build(Layer.fresh(store)), yield* Layer.build(Layer.fresh(store))]
+      for (let round = 1; round <= 3; round++) {
+        const { changed } = yield* Tenant.transact(Transaction.watch(["n"])).pipe(Effect.provide(here))
+        const rested =
+          "SELECT WHERE NOT EXISTS (SELECT FROM pg_stat_activity WHERE usename = 'resting' AND query NOT LIKE 'LISTEN%')"
+        yield* until(rested)
+        yield* Tenant.transact(Transaction.set(["n"], Uint8Array.of(round))).pipe(Effect.provide(there))
+        yield* Effect.timeout(changed, "10 seconds")
+      }
+    }).pipe(Effect.scoped), 60_000)
+})
+
 /** Where a session is terminated: what holds it up there, and lets it go on. */
 const GATE = 4_711
 

@@ -11,6 +11,7 @@ import * as Journal from "./journal.ts"
 import * as Kill from "./kill.ts"
 import * as Linear from "./linear.ts"
 import * as Poison from "./poison.ts"
+import * as Tills from "./tills.ts"
 
 /** How one seed of a scenario went. */
 export interface Outcome {
@@ -262,6 +263,24 @@ const hosting = (name: string, faults: Faults): Scenario =>
     })
   })
 
+const tills = (name: string, faults: Faults, isHosted: boolean): Scenario =>
+  scenario({
+    name,
+    tenant: "tills",
+    faults,
+    told: Tills.makeTold,
+    check: (told: Tills.Told, found: Effect.Success<ReturnType<typeof Tills.settle>>) => Tills.check(told, found),
+    program: Effect.fnUntraced(function*(world, told) {
+      yield* world.spawn("server one", Tills.serve(told, isHosted, { consumeK: 1 }), RESTART)
+      yield* world.spawn("server two", Tills.serve(told, isHosted, { consumeK: 5 }), RESTART)
+      yield* awaitAll(world, {
+        a: Tills.send(told, isHosted, 18),
+        b: Tills.send(told, isHosted, 18)
+      }, true)
+      return yield* Tills.settle(world, told, isHosted)
+    })
+  })
+
 export const scenarios: ReadonlyArray<Scenario> = [
   journal("all", allFaults),
   journal("survivors", survivable),
@@ -275,6 +294,10 @@ export const scenarios: ReadonlyArray<Scenario> = [
   rivals("rivals"),
   hosting("hosting", allFaults),
   hosting("hosting-survivors", survivable),
+  tills("tills", allFaults, false),
+  tills("tills-survivors", survivable, false),
+  tills("tills-hosted", allFaults, true),
+  tills("tills-hosted-survivors", survivable, true),
   jobs("jobs", allFaults, false),
   jobs("jobs-steady", { conflict: 0.05, commitUnknown: 0.03, lostWatch: 0.1, spuriousWatch: 0.1 }, true)
 ]

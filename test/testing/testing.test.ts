@@ -18,6 +18,32 @@ describe("Check.exactlyOnce", () => {
   })
 })
 
+describe("Check.keys", () => {
+  it("allows one effect and one answer, and finds two of either, and an answer without an effect", () => {
+    const found = (answers: ReadonlyArray<string>, effects: ReadonlyArray<string>) =>
+      Check.keys({ answers: new Map([["k", answers]]), effects }).length
+    assert.strictEqual(found(["1", "1"], ["k", "other"]), 0)
+    assert.strictEqual(found([], []), 0)
+    assert.strictEqual(found(["1", "2"], ["k"]), 1)
+    assert.strictEqual(found(["1"], ["k", "k"]), 1)
+    assert.strictEqual(found(["1"], []), 1)
+  })
+})
+
+describe("Check.durable", () => {
+  it("allows runs again, and finds those out of their order, lost, invented, or with another id", () => {
+    const run = (number: number, id = `${number}`) => ({ server: "s", number, id })
+    const found = (runs: ReadonlyArray<Check.DurableRun>, count: number) =>
+      Check.durable(runs, new Map([["s", count]])).length
+    // a process that stood still runs its action once more, late
+    assert.strictEqual(found([run(1), run(1), run(2), run(1), run(3)], 3), 0)
+    assert.strictEqual(found([run(2), run(1)], 2), 1)
+    assert.strictEqual(found([run(1)], 2), 1)
+    assert.strictEqual(found([run(1), run(2)], 1), 1)
+    assert.strictEqual(found([run(1), run(1, "x")], 1), 1)
+  })
+})
+
 describe("Check.linearizable", () => {
   const queue: Check.Model<ReadonlyArray<number>, number | undefined, number | null> = {
     initial: [],

@@ -158,6 +158,21 @@ export const taken = (filename: string, what: string) =>
     })
   )
 
+/** What everything fails with once a sync has failed: what was written before it may be on the disk, or not. */
+export const unsynced = (filename: string, cause: unknown) =>
+  wrap(
+    new BackendError.Corrupt({
+      message:
+        `${filename}: syncing it failed (${messageOfThrown(cause)}): whether its newest commits are on the disk, ` +
+        "nobody knows. Nothing is read or committed any more. Look at the disk, and start again",
+      cause
+    })
+  )
+
+/** The same for a commit that waited for the sync. */
+export const unknown = ({ reason }: BackendError.BackendError) =>
+  wrap(new BackendError.CommitUnknown({ message: reason.message, cause: reason }))
+
 const errcodeOf = (cause: unknown): number => (cause as { readonly errcode?: number }).errcode ?? 0
 
 /** Whether SQLite says that pages are missing, or are none. */

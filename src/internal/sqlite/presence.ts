@@ -44,6 +44,16 @@ export class Presence {
     this.#changed(this.#file)
   }
 
+  /** What all names of the database have in common. */
+  get identity(): string {
+    return `${this.#file.dev}:${this.#file.ino}`
+  }
+
+  /** Whether a file is the log. */
+  isLog(file: BigIntStats): boolean {
+    return isSame(file, this.#log)
+  }
+
   /** Throws what is wrong, if anything is, as of so many milliseconds ago; `saveLog` copies a log that was removed (5). */
   check(withinMillis: number, saveLog: () => boolean): void {
     if (this.#lost === undefined && performance.now() - this.#lookedMillis >= withinMillis) this.#look(saveLog)

@@ -15,7 +15,7 @@ import { statOf } from "./opening.ts"
 import type { SqliteStore } from "./store.ts"
 
 /** To be raised whenever what lies in the map, or what can be called on it, changes. */
-const LAYOUT = 1
+const LAYOUT = 2
 
 const KEY = Symbol.for(`effect-dgen/SqliteBackend/files/${LAYOUT}`)
 

@@ -4,23 +4,28 @@
  * Owner: the process holds one store a file, shared by all layers of that file and closed with the last of them. The
  * connection is used by this module alone, and never left inside a transaction of SQLite.
  *
- * 1. Accepted commits wait for the flush at the end of the running macrotask. One flush writes all of them in one
- *    `BEGIN IMMEDIATE` and answers them when SQLite has synced it: concurrent commits share a sync.
+ * 1. Accepted commits wait for the flush at the end of the running macrotask, or a little longer for others that come at
+ *    the same time (see `syncing.ts`). One flush writes all of them in one `BEGIN IMMEDIATE`, and they are answered when the
+ *    log was synced after it: concurrent commits share a sync, and later ones are written while it runs.
  * 2. If another process committed meanwhile, each commit's reads are read again within the flush and compared with what
  *    it saw, in order; a commit that saw something else is refused as a conflict, and the others get new versions. The
  *    group is taken when the lock is held, so no accepted commit is left that relies on what was refused.
  * 3. A lock that another process holds is tried for again from a timer, for `LOCK_LIMIT_MILLIS`; nothing blocks. The
  *    timers are the system's: another process keeps real time whatever `Clock` this one has.
- * 4. If a flush fails, nothing of it is in the file, and all that read it are stale. If it succeeds, its version is noted
- *    beside the database before its commits are answered, so that a later loss of it is found (see `versionFile.ts`).
+ * 4. If a flush fails, nothing of it is in the file, and all that read it are stale. If it succeeds and was synced, its
+ *    version is noted beside the database before its commits are answered, so that a later loss of it is found, and so that
+ *    other processes know that it is on the disk (see `versionFile.ts`).
  * 5. `#known` is the file's version as of the newest commit that this process wrote or took notice of with nothing
  *    pending; only while the file has it do pending commits hold without being looked at again (2).
  * 6. `#cache` holds what the file held at the last look, and is emptied by a look or a flush that found a change by
  *    others. It spares queries, not looks: a transaction's first read is followed by one (see `stores/optimisticStore.ts`).
- * 7. `#seen` is the version that the watches know of. Each flush notes in the file what it changed, and who looks reads
- *    what was changed since `#seen` (see `changeLog.ts`).
+ * 7. `#seen` is the newest version that was read in the file or written to it, and the one that the watches know of. Each
+ *    flush notes in the file what it changed, and who looks reads what was changed since `#seen` (see `changeLog.ts`).
  * 8. When the files at the paths are no longer those that are open, reads fail soon and commits at once (see
  *    `presence.ts`).
+ * 9. What is in the file need not be on the disk, whoever wrote it. `#durable` is a version up to which it is. Whoever
+ *    relies on a later one, and be it that he only read it, is answered after a sync.
+ * 10. When a sync has failed, those who waited for it fail as unknown, and all else fails, until the file is opened again.
  */
 import * as Effect from "effect/Effect"
 import { BackendError, Conflict, TransactionTooOld } from "../../BackendError.ts"
@@ -37,12 +42,13 @@ import { changesOf } from "../stores/changes.ts"
 import { Busy, type Foreign, OptimisticStore } from "../stores/optimisticStore.ts"
 import { Signals } from "../stores/signals.ts"
 import * as ChangeLog from "./changeLog.ts"
-import { isBusy, toBackendError } from "./errors.ts"
+import { isBusy, toBackendError, unknown } from "./errors.ts"
 import type { SqliteFile } from "./file.ts"
 import { LogLength } from "./logLength.ts"
 import { Noticing } from "./noticing.ts"
 import { ReadCache } from "./readCache.ts"
 import { Sweeping } from "./sweeping.ts"
+import { Syncing } from "./syncing.ts"
 
 /** Longer than any flush of another process, shorter than a call's patience. */
 const LOCK_LIMIT_MILLIS = 10_000
@@ -74,12 +80,17 @@ export class SqliteStore {
   readonly #noticing: Noticing
   readonly #log: LogLength
   readonly #sweeping: Sweeping
+  readonly #syncing: Syncing
   #pending: Array<Accepted> = []
   #scheduled = false
   #lockTriesSince: number | undefined
   #lockTries = 0
   #known: number
   #seen: number
+  /** A version up to which the file is on the disk (9). */
+  #durable: number
+  /** The newest version that this process wrote. */
+  #written = 0
   /** What the newest commits up to `#known` changed. */
   #changes: Buffer
   /** When all watched keys were read last. */
@@ -93,12 +104,14 @@ export class SqliteStore {
     this.#dataVersion = file.dataVersion()
     this.#known = this.#seen = file.version()
     this.#changes = file.changes()
+    this.#durable = file.syncsBeside ? file.durableVersion() : Infinity
     this.store = new OptimisticStore({
       base: {
         get: (key) => this.#get(key),
         range: (begin, end, limit, reverse) => this.#range(begin, end, limit, reverse),
         unconfirmed: () => this.#cache.unconfirmed,
-        look: () => this.#read(() => this.#look())
+        look: () => this.#read(() => this.#look()),
+        durable: (version) => this.#whenDurable(version)
       },
       version: this.#known,
       shared: true,
@@ -109,16 +122,33 @@ export class SqliteStore {
       watching: (some) => some ? this.#noticing.start() : this.#noticing.stop()
     })
     this.#noticing = new Noticing(file, () => !this.store.closed && this.store.lookAgain(), () => this.#known)
-    this.#log = new LogLength(file)
+    this.#syncing = new Syncing({
+      start: (done) => file.sync(done),
+      now: () => file.syncNow(),
+      seen: () => this.#seen,
+      ended: (version) => this.#synced(version),
+      failed: (cause) => file.break(cause)
+    })
+    this.#log = new LogLength(file, {
+      released: () => this.#released(),
+      renewed: () => this.#renewed(),
+      failed: (cause) => this.#syncing.fail(cause)
+    })
     this.#log.tend()
     this.#sweeping = new Sweeping(file, () => this.#log.tend())
     this.#sweeping.tend(false)
   }
 
-  /** Calls back when nothing waits for a flush. */
+  /** Calls back when nothing waits for a flush or a sync, and no other thread has the file open. */
   onDrained(callback: () => void): void {
-    if (this.#pending.length === 0) callback()
-    else this.#drained.push(callback)
+    if (this.#pending.length > 0) return void this.#drained.push(() => this.onDrained(callback))
+    this.#syncing.onIdle(() => {
+      this.#log.rest(() => {
+        const isAtRest = this.#pending.length === 0 && this.#syncing.isIdle && this.#log.isAtRest
+        if (!isAtRest) this.onDrained(callback)
+        else callback()
+      })
+    })
   }
 
   close(): void {
@@ -198,14 +228,23 @@ export class SqliteStore {
   #schedule(): void {
     if (this.#scheduled) return
     this.#scheduled = true
-    setImmediate(() => this.#flush())
+    this.#gather(performance.now())
+  }
+
+  /** Flushes when the event loop went round and no more came (1). */
+  #gather(sinceMillis: number): void {
+    const known = this.#pending.length
+    setImmediate(() => {
+      if (this.#syncing.isWorthWaiting(sinceMillis, this.#pending.length > known)) this.#gather(sinceMillis)
+      else this.#flush()
+    })
   }
 
   #flush(): void {
+    // goes on when it is released
+    if (this.#log.isHeld) return
     this.#scheduled = false
     if (this.#pending.length === 0) return
-    const wait = this.#log.wait()
-    if (wait !== undefined) return this.#flushIn(wait)
     try {
       this.#file.checkPresence(0)
       this.#file.execute("BEGIN IMMEDIATE")
@@ -241,7 +280,7 @@ export class SqliteStore {
     this.#known = this.#seen = this.store.version
     this.#cache.wrote(effects)
     this.store.applied()
-    for (const commit of commits) commit.done(undefined)
+    this.#answer(commits)
   }
 
   #write({ clears, writes }: Effects): void {
@@ -256,8 +295,66 @@ export class SqliteStore {
     this.#file.setVersion(version)
     this.#file.setChanges(changes)
     this.#file.execute("COMMIT")
-    this.#file.keepVersion(version)
     this.#changes = changes
+    this.#written = version
+    if (!this.#file.syncsBeside) this.#file.keepVersion(version)
+  }
+
+  /** Answers commits that hold, once they are on the disk (9). */
+  #answer(commits: ReadonlyArray<Accepted>): void {
+    if (commits.length === 0) return
+    const isOwn = this.#written === this.#seen
+    if (this.#seen <= this.#durable || (!isOwn && this.#isDurable(this.#seen))) {
+      for (const commit of commits) commit.done(undefined)
+    } else {
+      const done = commits.map((commit) => (failure?: BackendError) => commit.done(this.#outcomeOf(commit, failure)))
+      this.#syncing.wait(this.#seen, done)
+    }
+  }
+
+  /** Nobody knows what became of a commit whose sync failed (10). */
+  #outcomeOf(commit: Accepted, failure: BackendError | undefined): BackendError | undefined {
+    return failure !== undefined && this.#syncing.hasFailed && !commit.isReadOnly ? unknown(failure) : failure
+  }
+
+  /** Notes that the file is on the disk up to a version, before anybody is told. */
+  #synced(version: number): BackendError | undefined {
+    try {
+      if (this.#written > this.#durable) this.#file.keepVersion(version)
+      this.#durable = Math.max(this.#durable, version)
+      return undefined
+    } catch (cause) {
+      return toBackendError(this.#file.filename, cause)
+    }
+  }
+
+  /** What whoever read up to a version waits for before it tells; `undefined` when that is on the disk (9). */
+  #whenDurable(version: number): Effect.Effect<void, BackendError> | undefined {
+    if (this.#isDurable(version)) return undefined
+    return Effect.callback((resume) => {
+      this.#syncing.wait(version, [(failure) => resume(failure === undefined ? Effect.void : Effect.fail(failure))])
+    })
+  }
+
+  /** Whether this process knows that the file is on the disk up to a version; others may have synced it (4). */
+  #isDurable(version: number): boolean {
+    if (version <= this.#durable) return true
+    this.#durable = Math.max(this.#durable, Math.min(this.#file.durableVersion(), this.#seen))
+    return version <= this.#durable
+  }
+
+  /** The thread that began the log anew changed nothing that anybody reads. */
+  #renewed(): void {
+    try {
+      const dataVersion = this.#file.dataVersion()
+      if (this.#file.version() === this.#known) this.#dataVersion = dataVersion
+    } catch {
+      // the next look finds out
+    }
+  }
+
+  #released(): void {
+    if (this.#scheduled) this.#flush()
   }
 
   /** Others committed: what was read is read again (2). */
@@ -285,7 +382,8 @@ export class SqliteStore {
     this.#dataVersion = dataVersion
     this.#known = this.#seen = written.length > 0 ? version : fileVersion
     this.store.reset({ version, changes })
-    for (const commit of commits) commit.done(refused.has(commit) ? refusal(commit) : undefined)
+    for (const commit of refused) commit.done(refusal(commit))
+    this.#answer(commits.filter((commit) => !refused.has(commit)))
   }
 
   #locked(error: BackendError): void {

@@ -3,12 +3,13 @@
  * that some process knows to be on the disk. A database with a smaller one has lost commits. SQLite cannot tell: without
  * its log it takes a database for whole, and it is, but older.
  *
- * 1. Only a version whose commit SQLite has synced is written, and it is not synced itself. It survives the death of
- *    processes; after a loss of power it may say less than the truth, but never more: there is no false alarm.
+ * 1. Only a version whose commit was synced is written, and it is not synced itself. It survives the death of
+ *    processes; after a loss of power it may say less than the truth, but never more: there is no false alarm. So who reads
+ *    a commit up to this version knows that it is on the disk.
  * 2. Processes write it without a lock. One that writes an older number over another's newer one weakens the guard until
  *    the next commit, and does nothing else.
  * 3. It is read before the database: what others commit in between makes the database newer, never older.
- * 4. Each commit is told to the other processes by the write (see `noticing.ts`), which comes when it can be seen.
+ * 4. Each commit is told to the other processes by the write (see `noticing.ts`), which comes when it is on the disk.
  * 5. Bytes that are no record say nothing, and are written over. Nothing about this file makes a commit fail, or the
  *    opening of a database that is whole: where it cannot be read or written, it guards less.
  */
@@ -45,6 +46,11 @@ const decode = (fd: number): number | undefined => {
   if (!stat.isFile() || stat.size !== RECORD_BYTES) return undefined
   const record = Buffer.alloc(RECORD_BYTES)
   fs.readSync(fd, record, 0, RECORD_BYTES, 0)
+  return versionOf(record)
+}
+
+/** What a record says; `undefined` where its bytes are none. */
+const versionOf = (record: Buffer): number | undefined => {
   const version = Number(record.readBigUInt64LE(VERSION_AT))
   return Number.isSafeInteger(version) && encode(Buffer.alloc(RECORD_BYTES), version).equals(record)
     ? version
@@ -63,6 +69,7 @@ export class VersionFile {
   readonly atLeast: number
   readonly #database: string
   readonly #record = Buffer.alloc(RECORD_BYTES)
+  readonly #found = Buffer.alloc(RECORD_BYTES)
   #fd: number | undefined
 
   /** Reads the file of a database, and changes nothing. */
@@ -118,7 +125,19 @@ export class VersionFile {
     }
   }
 
-  /** Notes a commit that SQLite has synced. */
+  /** The version that is known to be on the disk at this moment: some process wrote it after its sync (1). */
+  read(): number {
+    if (this.#fd === undefined) return NO_VERSION
+    try {
+      if (fs.readSync(this.#fd, this.#found, 0, RECORD_BYTES, 0) !== RECORD_BYTES) return NO_VERSION
+      return versionOf(this.#found) ?? NO_VERSION
+    } catch {
+      // nobody knows (5)
+      return NO_VERSION
+    }
+  }
+
+  /** Notes a commit that was synced. */
   write(version: number): void {
     if (this.#fd === undefined) return
     try {

@@ -19,7 +19,8 @@ export const makeStore = (): OptimisticStore => {
       get: (key) => rows.get(key),
       range: (begin, end, limit, reverse) => rows.range(begin, end, limit, reverse),
       unconfirmed: () => false,
-      look: () => undefined
+      look: () => undefined,
+      durable: () => undefined
     },
     version: 0,
     shared: false,

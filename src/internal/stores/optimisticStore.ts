@@ -3,13 +3,13 @@
  * `SqliteBackend` share.
  *
  * Owner: one store a backend, used by all fibers of the process; every method runs without interruption, so nothing
- * here is locked. `Base` holds what is durable, `#history` what was accepted since and what a running transaction may
+ * here is locked. `Base` holds what was written, `#history` what was accepted since and what a running transaction may
  * still ask for, `#log` the commits that a running transaction may conflict with.
  *
  * 1. A commit is accepted at once or refused: refused, when a commit that was accepted after the transaction's snapshot
  *    wrote into one of its read-conflict ranges. Transactions that begin later read what was accepted.
  * 2. A transaction reads the values of its snapshot however many commits are accepted meanwhile.
- * 3. An accepted commit is answered when it is durable, or fails. When accepted commits are dropped, every transaction
+ * 3. An accepted commit is answered when it is durable, or fails, and one that only read when what it read is. When accepted commits are dropped, every transaction
  *    that could have read them is stale: its next step fails as too old.
  * 4. A transaction never sees two states of a base that others change, nor one older than its beginning: its first
  *    read, and every read of what the base does not know to be as it was, is followed by a look whether they did, and
@@ -46,6 +46,8 @@ export interface Base extends Present {
   readonly unconfirmed: () => boolean
   /** What others did to the base since the last look, or `undefined` when they did nothing. */
   readonly look: () => Foreign | undefined
+  /** What whoever read up to a version waits for before it tells; `undefined` when the base will keep all of that. */
+  readonly durable: (version: number) => Effect.Effect<void, BackendError> | undefined
 }
 
 /** What others did to the base. */
@@ -295,7 +297,8 @@ export class OptimisticStore {
     this.#readers.delete(running)
     if (version <= this.#history.applied) {
       this.#trim()
-      return Effect.succeed(stampOf(version))
+      const durable = this.#base.durable(version)
+      return durable === undefined ? Effect.succeed(stampOf(version)) : Effect.as(durable, stampOf(version))
     }
     const seen = running.seen
     return this.#answer(

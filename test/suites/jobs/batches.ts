@@ -1,6 +1,6 @@
 /** Handlers of several jobs at once, and the signal of a stop. */
 import { assert } from "@effect/vitest"
-import { Deferred, Effect, Fiber, type Layer, Result, Schedule } from "effect"
+import { Deferred, Effect, Fiber, type Layer, Logger, Result, Schedule } from "effect"
 import { Jobs, Tenant } from "effect-dgen"
 import { Data, data, type Harness, opened, settle } from "./support.ts"
 
@@ -45,6 +45,24 @@ export const jobsBatches = ({ live }: Harness) => {
       assert.include(dead!.error, "no 1")
       assert.deepStrictEqual(yield* transact(Many.getData(3)), data(30))
       assert.deepStrictEqual(yield* transact(Many.getData(2)), data(2))
+    })
+  )
+
+  live(
+    "the log lines of a batch name its jobs",
+    Effect.gen(function*() {
+      const Spoken = Jobs.make("spoken", { data: Data })
+      const lines: Array<string> = []
+      const logger = Logger.map(Logger.formatLogFmt, (line) => void lines.push(line))
+      yield* addAll(Spoken, 3, data)
+      yield* opened(Spoken.batchWorkerLayer(() => Effect.log("at work"), { maxJobs: 2, maxWait: 1 })).pipe(
+        Effect.provide(Logger.layer([logger]))
+      )
+      yield* until(Spoken, ({ finished }) => finished === 3)
+      const jobs = lines.filter((line) => line.includes("at work")).map((line) =>
+        / job="?([^"]*)"? /.exec(`${line} `)?.[1]
+      )
+      assert.deepStrictEqual(jobs, ["0 and 1 more", "2"])
     })
   )
 

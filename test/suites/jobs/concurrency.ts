@@ -263,6 +263,19 @@ export const jobsConcurrency = ({ live, timed }: Harness) => {
     })
   )
 
+  timed(
+    "a job due at once of a creator whose clock is ahead waits for no job that is due after the next one was added",
+    ahead,
+    Effect.gen(function*() {
+      yield* transact(Work.add("ahead", data(1)))
+      yield* TestClock.setTime(behind)
+      yield* transact(Work.add("behind", data(1)))
+      yield* transact(Effect.forEach([1, 2], (i) => Work.add(`at ${i}`, data(1), { scheduledAt: behind + i })))
+      yield* TestClock.setTime(behind + 5)
+      assert.deepStrictEqual(ids(yield* drain(Work)), ["ahead", "behind", "at 1", "at 2"])
+    })
+  )
+
   live(
     "a shortened timeout holds for a holder that was silent before, in processes that wait for long",
     Effect.gen(function*() {

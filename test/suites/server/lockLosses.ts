@@ -22,8 +22,11 @@ import {
   until
 } from "./support.ts"
 
-/** Short, so that tests end soon: what they wait for is the event, whenever it comes. */
-const lockTimeout = "30 millis" as const
+/**
+ * Short, so that tests end soon, and longer than a holder's commit takes on a disk that others use, too: while it is synced,
+ * time goes on for who waits for its lock.
+ */
+const lockTimeout = "300 millis" as const
 
 /** The same server in a tenant layer of its own. */
 const startElsewhere = (locked: Locked, options: DgenServer.Options = {}) =>

@@ -188,7 +188,11 @@ export const batchWorkerLayer = <A, E, R>(
     const scope = yield* Scope.fork(yield* Effect.scope)
     let stopping: Effect.Effect<void> = Effect.never
     const run = (jobs: ReadonlyArray<Job<A>>) => {
-      const scoped = Effect.scoped(effectOf(() => handler(jobs, { stopping })))
+      const scoped = Effect.annotateLogs(
+        Effect.scoped(effectOf(() => handler(jobs, { stopping }))),
+        // it runs with the context of the first job's run
+        { job: jobs.length === 1 ? render(jobs[0]!.id) : `${render(jobs[0]!.id)} and ${jobs.length - 1} more` }
+      )
       return Effect.provideContext(
         scoped as Effect.Effect<ReadonlyArray<BatchResult<A>> | void, E, Exclude<R, Scope.Scope>>,
         services

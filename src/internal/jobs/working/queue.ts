@@ -1,7 +1,9 @@
 /**
  * The pending queue as those who take jobs see it: jobs that were due at once when they came, in the order of their
  * commits, and jobs that are due at a time, by that time; the two are merged by priority and by when they were due. Which
- * jobs of the first kind are due needs no clock; the order of the two kinds among each other is as good as the clocks.
+ * jobs of the first kind are due needs no clock; the order of the two kinds among each other is as good as the clocks. A
+ * job of the first kind was due no later than those that came after it: one creator whose clock is ahead holds up neither
+ * his own job nor those behind it.
  *
  * Where priorities age, each of them is a sequence of its own, and they are merged by how urgent their jobs have become.
  *
@@ -39,6 +41,19 @@ const makeSource = (begin: Uint8Array, end: Uint8Array, isTimed: boolean): Sourc
   at: 0,
   isDone: false
 })
+
+/** Jobs that were due at once, each due no later than those behind it of its priority. */
+const inTime = (entries: ReadonlyArray<Entry>): Array<Entry> => {
+  const corrected = [...entries]
+  for (let i = corrected.length - 2; i >= 0; i--) {
+    const { key, place } = corrected[i]!
+    const { priority, scheduledAt } = corrected[i + 1]!.place
+    if (priority === place.priority && scheduledAt < place.scheduledAt) {
+      corrected[i] = { key, place: { ...place, scheduledAt } }
+    }
+  }
+  return corrected
+}
 
 export class Queue {
   /** When the next job will be due, `Infinity` if none is known. */
@@ -127,6 +142,7 @@ export class Queue {
       source.at = 0
       source.begin = this.#passed(source, page) ?? (page.length < limit ? source.end : Keys.next(page.at(-1)!.key))
       source.isDone = Tuple.compareBytes(source.begin, source.end) >= 0
+      if (!source.isTimed) source.entries = inTime(source.entries)
     }
   }
 
