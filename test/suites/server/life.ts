@@ -350,7 +350,9 @@ export const lifeSuite = (name: string, backend: Store) => {
       "by kill leaves nothing to do for which its process could die too early, however many wait elsewhere",
       Effect.gen(function*() {
         let commits = -Infinity
-        const dying = yield* tapped({ before: () => commits++ < 1 ? Effect.void : Effect.never })
+        // a commit cannot be interrupted: what stands in one goes on when all else has been seen
+        const seen = yield* Deferred.make<void>()
+        const dying = yield* tapped({ before: () => commits++ < 1 ? Effect.void : Deferred.await(seen) })
         const killer = yield* inside(dying)(startMill({ consume: false }))
         const count = 1_500
         const callings = yield* Effect.forEach([elsewhere, elsewhere], (other) =>
@@ -362,6 +364,7 @@ export const lifeSuite = (name: string, backend: Store) => {
             )
           }))
         yield* until(killer.queueLength, (length) => length === callings.length * count)
+        yield* Effect.addFinalizer(() => Deferred.succeed(seen, undefined))
         commits = 0
         yield* Effect.forkChild(killer.kill())
         for (const call of callings.flat()) assert.strictEqual((yield* Fiber.join(call))._tag, "ServerKilled")
