@@ -51,7 +51,9 @@ export const check = Effect.fnUntraced(function*(outside: Outside) {
   }
   for (const tuid of yield* tuidsOf(Stock)) {
     const [, article] = tuid as [string, string]
-    const { kept, left } = (yield* (yield* Stock.client({ tuid })).state)!
+    const client = yield* Stock.client({ tuid })
+    const { kept, left } = (yield* client.state)!
+    if ((yield* client.queueLength) > 0) faults.push(`the stock of ${article} has messages that nobody handled`)
     const delivered = outside.delivered.get(article) ?? 0
     const sold = [...paid.values()].filter((order) => order.article === article)
     if (left + sold.reduce((sum, { pieces }) => sum + pieces, 0) !== delivered) {

@@ -19,8 +19,9 @@ import * as os from "node:os"
 import { join } from "node:path"
 import { check } from "./check.ts"
 import { buy, type Customer, deliver } from "./customers.ts"
-import { Mails } from "./definitions.ts"
+import { Mails, Stock } from "./definitions.ts"
 import { mailsIn, takenIn } from "./outside.ts"
+import { stockOf } from "./protocols.ts"
 import { backendIn, storeIn, tenantPath } from "./store.ts"
 
 const KILLS = Number(process.argv[2] ?? 0)
@@ -71,6 +72,16 @@ const kill = Effect.fnUntraced(function*(which: number, served: number) {
   yield* Console.log(`  worker ${which + 1} is killed, ${served} of ${CUSTOMERS} customers have been served`)
 })
 
+/** How many mails are still to be sent, and how many messages the stock has not handled: orders that end write both. */
+const underWay = Effect.gen(function*() {
+  const { pending, running } = yield* Tenant.transact(Mails.counts)
+  const waiting = yield* Effect.forEach(
+    DELIVERIES.keys(),
+    (article) => Effect.flatMap(Stock.client(stockOf(article)), ({ queueLength }) => queueLength)
+  )
+  return waiting.reduce((sum, length) => sum + length, pending + running)
+})
+
 const day = Effect.gen(function*() {
   const front = start("front.ts")
   const shop = yield* Effect.promise(() => front.there)
@@ -88,11 +99,7 @@ const day = Effect.gen(function*() {
       if (kills < KILLS && served >= ((kills + 1) * CUSTOMERS) / (KILLS + 1)) yield* kill(kills++ % 2, served)
     }), { concurrency: AT_A_TIME, discard: true })
   yield* Console.log(`orders: ${ended.paid} paid, ${ended.cancelled} cancelled, ${ended.soldOut} sold out`)
-  // the mails that were written last are on their way
-  yield* Effect.repeat(Tenant.transact(Mails.counts), {
-    schedule: Schedule.spaced("50 millis"),
-    until: ({ pending, running }) => pending + running === 0
-  })
+  yield* Effect.repeat(underWay, { schedule: Schedule.spaced("50 millis"), until: (count) => count === 0 })
   const codes = yield* Effect.promise(() => Promise.all([front, ...workers].map(finish)))
   yield* Console.log(`front and workers have ended: ${codes.join(", ")}`)
 })

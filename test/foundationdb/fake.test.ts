@@ -1,11 +1,11 @@
 /** All suites on the driver with a client in memory, where there is no cluster. */
-import { it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { Backend } from "effect-dgen"
 import { make } from "../../src/internal/foundationdb/layer.ts"
 import { allBackend } from "../suites/backend/all.ts"
 import { durableSuite } from "../suites/durable/durable.ts"
 import { allHosting } from "../suites/hosting/all.ts"
+import { suite as jobsSuite } from "../suites/jobs/all.ts"
 import { keysSuite } from "../suites/keys/keys.ts"
 import { allServer } from "../suites/server/all.ts"
 import { badArgumentsSuite } from "../suites/server/badArguments.ts"
@@ -32,7 +32,8 @@ allServer("servers on FoundationDbBackend and a client in memory", layer)
 badArgumentsSuite("servers on FoundationDbBackend and a client in memory", layer)
 hostileBytesSuite("servers on FoundationDbBackend and a client in memory", layer)
 wrongOutcomesSuite("servers on FoundationDbBackend and a client in memory", layer)
-it.skip("jobs: a test of workers does not always end on a client in memory; a cluster runs them all", () => {})
+// a store that takes its turns: time goes on while it is asked
+jobsSuite("jobs on FoundationDbBackend and a client in memory", layer, false)
 keysSuite("FoundationDbBackend on a client in memory", layer)
 durableSuite("FoundationDbBackend on a client in memory", layer)
 allHosting("FoundationDbBackend on a client in memory", layer)

@@ -16,9 +16,11 @@ const readsCounted = (backend: Backend.Backend["Service"], passes: { count: numb
       const counted = <A, E>(read: Effect.Effect<A, E>) =>
         Effect.tap(read, () => Effect.sync(() => void (passes.most = Math.max(passes.most, ++reads))))
       return {
-        ...driver,
+        readVersion: driver.readVersion,
         get: (...args) => counted(driver.get(...args)),
-        getRange: (...args) => counted(driver.getRange(...args))
+        getRange: (...args) => counted(driver.getRange(...args)),
+        commit: (...args) => driver.commit(...args),
+        close: () => driver.close()
       }
     })
   })

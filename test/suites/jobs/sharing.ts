@@ -10,6 +10,10 @@ const { transact } = Tenant
 const running = <A>(type: Jobs.JobType<A>, count: number) =>
   Effect.repeat(transact(type.counts), { until: (counts) => counts.running === count })
 
+/** Waits for counts of jobs while time goes on: a worker may wait a moment for what else its commit can tell. */
+const inTime = <A>(type: Jobs.JobType<A>, state: "finished" | "running", count: number) =>
+  Effect.repeat(Effect.andThen(pass(1), transact(type.counts)), { until: (counts) => counts[state] === count })
+
 const QUICK = 400
 const SLOW = 40
 
@@ -42,7 +46,7 @@ const stuck = Effect.fnUntraced(function*(name: string) {
   )
   const close = yield* opened(worker)
   yield* Deferred.await(reached)
-  const { running } = yield* Effect.repeat(transact(Mixed.counts), { until: ({ finished }) => finished === QUICK })
+  const { running } = yield* inTime(Mixed, "finished", QUICK)
   assert.isAbove(running, 1)
   return { Mixed, begun, close, worker, go: Deferred.succeed(go, undefined) }
 })
@@ -56,11 +60,11 @@ export const jobsSharing = ({ live, timed }: Harness) => {
       yield* pass(PATIENCE)
       yield* elsewhere(Effect.andThen(
         opened(worker),
-        Effect.repeat(transact(Mixed.counts), { until: ({ finished }) => finished === QUICK + SLOW - 1 })
+        inTime(Mixed, "finished", QUICK + SLOW - 1)
       ))
       assert.strictEqual(begun.length, SLOW - 1)
       yield* go
-      yield* Effect.repeat(transact(Mixed.counts), { until: ({ finished }) => finished === QUICK + SLOW })
+      yield* inTime(Mixed, "finished", QUICK + SLOW)
       const { jobs } = yield* transact(Mixed.list({ limit: 1_000 }))
       // what was handed back has not used up an attempt
       assert.deepStrictEqual([...new Set(jobs.map(({ attempts }) => attempts))], [1])
@@ -74,9 +78,9 @@ export const jobsSharing = ({ live, timed }: Harness) => {
       const { Mixed, begun, go } = yield* stuck("urgency")
       yield* transact(Mixed.add("urgent", data(0), { priority: 100 }))
       yield* pass(PATIENCE)
-      yield* running(Mixed, 1)
+      yield* inTime(Mixed, "running", 1)
       yield* go
-      yield* Effect.repeat(transact(Mixed.counts), { until: ({ finished }) => finished === QUICK + SLOW + 1 })
+      yield* inTime(Mixed, "finished", QUICK + SLOW + 1)
       assert.deepStrictEqual(begun.slice(0, 2), ["urgent", QUICK + 1])
     })
   )
@@ -88,9 +92,9 @@ export const jobsSharing = ({ live, timed }: Harness) => {
       const { Mixed, begun, close, go } = yield* stuck("paused")
       yield* transact(Mixed.pause)
       yield* pass(PATIENCE)
-      yield* running(Mixed, 1)
+      yield* inTime(Mixed, "running", 1)
       yield* go
-      yield* running(Mixed, 0)
+      yield* inTime(Mixed, "running", 0)
       yield* close
       assert.deepStrictEqual(begun, [])
       assert.deepStrictEqual(

@@ -26,7 +26,7 @@ import {
  * Short, so that tests end soon, and longer than a holder's commit takes on a disk that others use, too: while it is synced,
  * time goes on for who waits for its lock.
  */
-const lockTimeout = "300 millis" as const
+const lockTimeout = "1 second" as const
 
 /** The same server in a tenant layer of its own. */
 const startElsewhere = (locked: Locked, options: DgenServer.Options = {}) =>
@@ -55,7 +55,8 @@ export const lockLossesSuite = (name: string, backend: Store) => {
   const live = testsOf(backend, "losses")
 
   describe(`${name}: broken locks`, () => {
-    for (const item of ["small", "x".repeat(3_000_000)]) {
+    // a commit of megabytes takes its time as well
+    for (const [item, lockTimeout] of [["small", "1 second"], ["x".repeat(3_000_000), "4 seconds"]] as const) {
       live(
         `of a holder that never comes back: another consumer handles the message (${item.length} bytes)`,
         Effect.gen(function*() {
@@ -117,7 +118,7 @@ export const lockLossesSuite = (name: string, backend: Store) => {
               : Effect.void
         })
         // long enough for the other process to stop when it is the one that takes it next
-        yield* inside(tenant)(startDesk(other, { lockTimeout: "500 millis" }))
+        yield* inside(tenant)(startDesk(other, { lockTimeout: "3 seconds" }))
         yield* Deferred.await(interrupted)
         // whoever takes it next: it is the second attempt
         yield* Effect.raceFirst(Fiber.join(call), until(client.locked, (locked) => locked))
