@@ -34,7 +34,6 @@ import type {
 import { InvalidOption } from "./internal/inspect/errors.ts"
 import * as JobRows from "./internal/inspect/jobs.ts"
 import * as Mending from "./internal/inspect/mending.ts"
-import * as Paging from "./internal/inspect/paging.ts"
 import * as One from "./internal/inspect/server.ts"
 import * as Servers from "./internal/inspect/servers.ts"
 import * as Statistics from "./internal/inspect/stats.ts"
@@ -133,7 +132,7 @@ export const servers: (
 ) => Effect.Effect<Servers.ServerPage, InvalidInput, Transaction> = Servers.servers
 
 /**
- * All servers that are meant, page by page.
+ * All servers that are meant, page by page, each a transaction of its own that is short enough for the store at hand.
  *
  * @since 0.2.0
  * @category servers
@@ -311,19 +310,15 @@ export const jobs: (
 ) => Effect.Effect<JobRows.JobPage, InvalidInput, Transaction> = JobRows.jobs
 
 /**
- * All jobs of a type, or those of one state, page by page.
+ * All jobs of a type, or those of one state, page by page, each a transaction of its own.
  *
  * @since 0.2.0
  * @category jobs
  */
-export const allJobs = (
+export const allJobs: (
   type: Tuple.Element,
   options?: JobRows.JobOptions
-): Stream.Stream<JobRows.JobRow, InvalidInput | BackendError, Tenant> =>
-  Paging.streamOf(
-    (after) => JobRows.jobs(type, { ...options, after: after ?? options?.after }),
-    (page) => ({ rows: page.jobs, next: page.next })
-  )
+) => Stream.Stream<JobRows.JobRow, InvalidInput | BackendError, Tenant> = JobRows.allJobRows
 
 /**
  * One job.

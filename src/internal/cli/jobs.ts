@@ -8,6 +8,7 @@ import * as Option from "effect/Option"
 import * as Inspect from "../../Inspect.ts"
 import * as Tenant from "../../Tenant.ts"
 import type * as Tuple from "../../Tuple.ts"
+import { walkedJobs } from "../inspect/jobs.ts"
 import * as Arguments from "./arguments.ts"
 import { usage, type UsageError } from "./errors.ts"
 import { ageText, type Column, confirm, progress, say, timeText, write, writeJson, writeRows } from "./output.ts"
@@ -85,11 +86,7 @@ const jobs = Command.make(
         after,
         columns: jobColumns(now),
         pageLimit: JOBS_PAGE,
-        page: (limit, after) =>
-          Effect.map(
-            Inspect.jobs(type, { state, values, limit, after }),
-            ({ jobs, looked, next }) => ({ rows: jobs, looked, next })
-          )
+        page: walkedJobs(type, { state, values })
       })
     )
   })

@@ -8,6 +8,8 @@ import type { BackendError } from "../../BackendError.ts"
 import * as Inspect from "../../Inspect.ts"
 import * as Tenant from "../../Tenant.ts"
 import type { Transaction } from "../../Transaction.ts"
+import { walked } from "../inspect/servers.ts"
+import { gathered, Pace, type Page } from "../inspect/walking.ts"
 import * as Arguments from "./arguments.ts"
 import { usage, type UsageError } from "./errors.ts"
 import {
@@ -28,40 +30,38 @@ import { inTenant } from "./stores.ts"
 import { longValue, shortValue } from "./values.ts"
 
 const PAGE_DEFAULT = 100
+
+/** What was found in this time is shown: nobody looks at an empty screen for longer. */
+const TABLE_MILLIS = 1_000
+
 const MESSAGES_DEFAULT = 50
 const MESSAGES_PAGE = 200
 
-/** Pages of a list, one after the other: as many rows as are wanted. Says where to go on. */
+/** A list, page by page: as many rows as are wanted. Says where to go on. */
 export const listed = Effect.fnUntraced(function*<Row, E>(options: {
   readonly limit: number
   readonly after: string | undefined
   readonly json: boolean
   readonly columns: ReadonlyArray<Column<Row>>
-  readonly page: (
-    limit: number,
-    after: string | undefined
-  ) => Effect.Effect<
-    { readonly rows: ReadonlyArray<Row>; readonly looked: number; readonly next: string | undefined },
-    E,
-    Transaction
-  >
+  readonly page: (limit: number, after: string | undefined) => Effect.Effect<Page<Row>, E, Transaction>
   readonly pageLimit: number
 }): Effect.fn.Return<void, E | BackendError, Tenant.Tenant | Output> {
+  const tenant = yield* Tenant.Tenant
   const bar = yield* progress
+  const pace = new Pace(options.pageLimit)
   let left = options.limit
   let after = options.after
   let looked = 0
   let shown = 0
   do {
-    const page: Effect.Success<ReturnType<typeof options.page>> = yield* Tenant.transact(
-      options.page(Math.min(left, options.pageLimit), after)
-    )
-    looked += page.looked
-    left -= page.rows.length
-    after = page.next
-    yield* bar.end
-    yield* writeRows(page.rows, options.columns, options.json)
-    shown += page.rows.length
+    const bounds = { limit: Math.min(left, options.pageLimit), look: Infinity, millis: TABLE_MILLIS, after }
+    const table: Page<Row> = yield* gathered(tenant, pace, options.page, bounds)
+    looked += table.looked
+    left -= table.rows.length
+    after = table.next
+    if (table.rows.length > 0) yield* bar.end
+    yield* writeRows(table.rows, options.columns, options.json)
+    shown += table.rows.length
     bar.show(`looked at ${looked.toLocaleString("en")}, found ${shown.toLocaleString("en")}`)
   } while (after !== undefined && left > 0)
   yield* bar.end
@@ -116,11 +116,7 @@ const servers = Command.make(
         limit,
         after: options.after,
         pageLimit: 200,
-        page: (limit, after) =>
-          Effect.map(
-            Inspect.servers({ server: name, prefix, stuck, olderThan: olderThan as never, limit, after }),
-            ({ looked, next, servers }) => ({ rows: servers, looked, next })
-          )
+        page: walked({ server: name, prefix, stuck, olderThan: olderThan as never })
       })
     )
   })

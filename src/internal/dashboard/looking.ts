@@ -3,8 +3,10 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Inspect from "../../Inspect.ts"
-import { type Tenant, transact } from "../../Tenant.ts"
+import { Tenant, transact } from "../../Tenant.ts"
 import type * as Tuple from "../../Tuple.ts"
+import { walked } from "../inspect/servers.ts"
+import { type Bounds, gathered, Pace, type Page } from "../inspect/walking.ts"
 import { isState } from "../jobs/definition/layout.ts"
 import type { Asked } from "./asking.ts"
 import type { Failure } from "./failing.ts"
@@ -99,38 +101,18 @@ const prefixOf = (text: string | undefined): Tuple.Tuple | undefined => {
   return Array.isArray(parsed.success) ? parsed.success : [parsed.success]
 }
 
-/** So many servers one transaction looks at: a longer one would not see one state, beside a process that writes much. */
-const TOGETHER = 8
-
-/** Until where a look at servers goes, whatever it has found. */
-export interface Bounds {
-  readonly limit: number
-  readonly look: number
-  readonly millis: number
-}
-
-/** A page of servers, in short transactions. */
+/** A page of servers, in transactions as short as the store needs them. */
 export const serversIn = Effect.fnUntraced(function*(
   options: Inspect.ServerOptions,
-  { limit, look, millis }: Bounds
-): Effect.fn.Return<Inspect.ServerPage, Failure, Tenant> {
-  const until = (yield* Clock.currentTimeMillis) + millis
-  const found: Array<Inspect.ServerRow> = []
-  let looked = 0
-  let next = options.after
-  do {
-    const page: Inspect.ServerPage = yield* transact(Inspect.servers({
-      ...options,
-      limit: Math.min(TOGETHER, limit - found.length),
-      look: Math.min(TOGETHER, look - looked),
-      after: next
-    }))
-    found.push(...page.servers)
-    looked += page.looked
-    next = page.next
-  } while (next !== undefined && found.length < limit && looked < look && (yield* Clock.currentTimeMillis) < until)
-  return { servers: found, looked, next }
+  bounds: Bounds,
+  pace = new Pace(TOGETHER)
+): Effect.fn.Return<Page<Inspect.ServerRow>, Failure, Tenant> {
+  const tenant = yield* Tenant
+  return yield* gathered(tenant, pace, walked(options), { ...bounds, after: options.after })
 })
+
+/** So many servers one transaction looks at, where nobody else writes. */
+export const TOGETHER = 50
 
 /** A page of servers. */
 export const servers = (
@@ -146,7 +128,7 @@ export const servers = (
     }, PAGE)
     return {
       now: yield* Clock.currentTimeMillis,
-      rows: page.servers.map(rowOf),
+      rows: page.rows.map(rowOf),
       next: page.next,
       looked: page.looked,
       definitions

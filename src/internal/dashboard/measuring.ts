@@ -17,10 +17,11 @@ import * as Latch from "effect/Latch"
 import type * as Scope from "effect/Scope"
 import * as Inspect from "../../Inspect.ts"
 import { type Tenant, transact } from "../../Tenant.ts"
+import { Pace } from "../inspect/walking.ts"
 import { keepRunning } from "../observing/unforeseen.ts"
 import type { Failure } from "./failing.ts"
 import * as Figures from "./figures.ts"
-import { serversIn, typeOf } from "./looking.ts"
+import { serversIn, TOGETHER, typeOf } from "./looking.ts"
 import type { DefinitionRow, Overview } from "./wire.ts"
 
 const ROUND_MILLIS = 2_000
@@ -52,6 +53,7 @@ class Found {
   /** The pass that is under way, where it goes on, and the last one that is whole (3). */
   pass = new Figures.Pass()
   after: string | undefined
+  readonly pace = new Pace(TOGETHER)
   whole: Figures.Pass | undefined
   takenPerSecond: number | undefined
   readonly points = new Figures.Points()
@@ -83,9 +85,9 @@ const round = Effect.fnUntraced(function*(found: Found) {
   const began = yield* Clock.currentTimeMillis
   found.stats = yield* transact(Inspect.stats())
   found.types = (yield* transact(Inspect.jobTypes({ limit: TYPES_LIMIT }))).types
-  const page = yield* serversIn({ after: found.after }, PAGE)
+  const page = yield* serversIn({ after: found.after }, PAGE, found.pace)
   const now = yield* Clock.currentTimeMillis
-  found.pass.add(page.servers)
+  found.pass.add(page.rows)
   found.after = page.next
   if (page.next === undefined) {
     found.whole = found.pass

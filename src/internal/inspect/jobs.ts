@@ -44,10 +44,14 @@ import * as Paging from "./paging.ts"
 import type { LookOptions } from "./server.ts"
 import { jsonOf, textOf } from "./texts.ts"
 import { type Value, valueOfBytes } from "./values.ts"
+import { atMost, type Page, streamOf } from "./walking.ts"
 
 /** The most types of one page, and the most jobs. */
 const TYPES_LIMIT = 1_000
 const TYPES_DEFAULT = 100
+
+/** Rows of a page of a walk over jobs. */
+const WALK_ROWS = 100
 
 /**
  * A type or an id: as a text that `Inspect.parseElement` takes, and as JSON has it.
@@ -320,6 +324,18 @@ export const jobs = Effect.fnUntraced(function*(
       }
     }))
 })
+
+/** A page as a walk needs it. */
+export const walkedJobs =
+  (type: Tuple.Element, input?: JobOptions) =>
+  (rows: number, after: string | undefined): Effect.Effect<Page<JobRow>, InvalidOption, Transaction> =>
+    Effect.map(
+      jobs(type, { ...input, limit: atMost(input?.limit, rows), after: after ?? input?.after }),
+      (page) => ({ rows: page.jobs, looked: page.looked, next: page.next })
+    )
+
+/** All jobs that are meant, page by page. */
+export const allJobRows = (type: Tuple.Element, input?: JobOptions) => streamOf(WALK_ROWS, walkedJobs(type, input))
 
 /** One job. */
 export const job = Effect.fnUntraced(function*(

@@ -6,14 +6,9 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
-import * as Stream from "effect/Stream"
-import type { BackendError } from "../../BackendError.ts"
-import { Tenant } from "../../Tenant.ts"
-import type { Transaction } from "../../Transaction.ts"
 import * as Tuple from "../../Tuple.ts"
 import * as Keys from "../data/keys.ts"
 import { show } from "../data/show.ts"
-import { transact } from "../transactions/loop.ts"
 import { InvalidOption } from "./errors.ts"
 
 /** The options of an operation: an object, or none. */
@@ -72,17 +67,3 @@ const KEY_LIMIT_BYTES = 10_001
 /** The cursor of a key: what follows begins there. */
 export const cursorAt = (key: Uint8Array, prefix: Uint8Array): string =>
   Buffer.from(key.subarray(prefix.length)).toString("hex")
-
-/** All of a list, page by page, each a transaction of its own. */
-export const streamOf = <Page, Row, E>(
-  pageAfter: (after: string | undefined) => Effect.Effect<Page, E, Transaction>,
-  of: (page: Page) => { readonly rows: ReadonlyArray<Row>; readonly next: string | undefined }
-): Stream.Stream<Row, E | BackendError, Tenant> =>
-  Stream.unwrap(
-    Effect.map(Tenant, (tenant) =>
-      Stream.paginate(undefined as string | undefined, (after) =>
-        Effect.map(transact(tenant, pageAfter(after)), (page) => {
-          const { next, rows } = of(page)
-          return [rows, next === undefined ? Option.none() : Option.some(next)] as const
-        })))
-  )

@@ -25,6 +25,7 @@ import type { TransactionState } from "../transactions/state.ts"
 import { InvalidOption } from "./errors.ts"
 import * as Paging from "./paging.ts"
 import { type Tuid, tuidOf } from "./texts.ts"
+import { atMost, streamOf } from "./walking.ts"
 
 /** The most rows of one page. */
 export const PAGE_LIMIT = 1_000
@@ -397,9 +398,17 @@ const pageOf = Effect.fnUntraced(function*(
   return { servers: found, looked, next: at === undefined ? undefined : Paging.cursorAt(at, under) }
 })
 
-/** All servers that are meant, page by page. */
-export const allRows = (input?: ServerOptions) =>
-  Paging.streamOf(
-    (after) => servers({ ...input, after: after ?? input?.after }),
-    (page) => ({ rows: page.servers, next: page.next })
+/** A page as a walk needs it: with so many rows at the most, of as many looks. */
+export const walked = (input?: ServerOptions) => (rows: number, after: string | undefined) =>
+  Effect.map(
+    servers({
+      ...input,
+      limit: atMost(input?.limit, rows),
+      look: atMost(input?.look, rows),
+      after: after ?? input?.after
+    }),
+    ({ looked, next, servers }) => ({ rows: servers, looked, next })
   )
+
+/** All servers that are meant, page by page. */
+export const allRows = (input?: ServerOptions) => streamOf(PAGE_DEFAULT, walked(input))

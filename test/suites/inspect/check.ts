@@ -229,6 +229,8 @@ export const checkSuite = (store: string, backend: Store): void => {
     })
   }
 
+  durableCases(store, backend)
+
   describe(`${store}: a check of jobs`, () => {
     const Letters = Jobs.make("letters", {
       data: Schema.String,
@@ -305,6 +307,83 @@ export const checkSuite = (store: string, backend: Store): void => {
     )
   })
 }
+
+const durableCases = (store: string, backend: Store): void => {
+  const test = testsOf(backend, "check-durable")
+  const Desk = DgenServer.Service<any>()("Desk", {
+    state: Schema.Int,
+    messages: { Ask: DgenServer.call({ payload: { texts: Schema.Array(Schema.String) } }) },
+    actions: { Send: DgenServer.durable({ payload }) }
+  }) as any
+  const behaviour = Desk.behaviour({
+    init: Effect.succeed(0),
+    handlers: {
+      Ask: ({ texts }: { readonly texts: ReadonlyArray<string> }, state: number) =>
+        DgenServer.reply(undefined, state, texts.map((text) => Desk.action("Send", { text })))
+    }
+  })
+
+  describe(`${store}: a check of durable actions`, () => {
+    test(
+      "finds damage of each kind, and nothing before and after",
+      Effect.gen(function*() {
+        const under = yield* library
+        const own = Tuple.pack(["a", "Desk"], under)
+        yield* frozen(Effect.gen(function*() {
+          const began = yield* Deferred.make<void>()
+          const Actions = Desk.actionsLayer({
+            Send: () => Effect.andThen(Deferred.succeed(began, undefined), Effect.never)
+          })
+          const desk = yield* Effect.provide(Desk.start(behaviour, { ...fast, grace: 0, tuid }), Actions) as any
+          yield* desk.call("Ask", { texts: ["first", long, "last"] })
+          yield* Deferred.await(began)
+          yield* healthy
+        }) as Effect.Effect<void, unknown, any>)
+        const first = (...elements: Tuple.Tuple) => Effect.map(rowAt(own, ...elements), (rows) => rows[0]!)
+        const last = (...elements: Tuple.Tuple) => Effect.map(rowAt(own, ...elements), (rows) => rows.at(-1)!)
+        const job = Effect.map(rowAt(under, "j", ["effect-dgen/durable", "Desk", "Send"], "job"), ([row]) => row!)
+        const cleared = (row: Effect.Effect<Backend.KeyValue, unknown, any>) => Effect.map(row, ({ key }) => clear(key))
+        const spoilt = (row: Effect.Effect<Backend.KeyValue, unknown, any>) =>
+          Effect.map(row, ({ key }) => set(key, junk))
+        const added = (...elements: Tuple.Tuple) => Effect.succeed(set(Tuple.pack(elements, own), new Uint8Array(0)))
+        const front = "server missing: its durable action \"Send\""
+        const cases: ReadonlyArray<readonly [string, Effect.Effect<Backend.Mutation, unknown, any>]> = [
+          [`${front} has no job`, cleared(job)],
+          [`${front} has nothing that says where the next one goes`, cleared(first("next"))],
+          [`${front} is of a tag`, cleared(first("tag"))],
+          ["server unreadable: which of its durable actions is the first", spoilt(first("front"))],
+          ["server unreadable: where its next durable action goes", spoilt(first("next"))],
+          ["its durable action 0 waits, and none is the first", cleared(first("front"))],
+          ["where its next durable action goes is said, and none is the first", cleared(first("front"))],
+          ["is a durable action of [\"clerk\",7], and not its first one", cleared(first("front"))],
+          ["server counter: its durable action 1 stands where 1 goes next", setTo(first("next"), packValue(1))],
+          ["server unreadable: its durable action 1", spoilt(last("row"))],
+          ["server pieces: its durable action 0 has no beginning", cleared(first("row"))],
+          [
+            "server pieces: its durable action 0 has 2 of 3 pieces",
+            cleared(Effect.map(rowAt(own, "row"), ([, row]) => row!))
+          ],
+          ["says 2 durable actions that wait, and there are 1", cleared(last("row"))],
+          ["says 7 durable actions that wait, and there are 2", setTo(first("rows"), long8(7))],
+          ["unknown: a key that no durable actions have", added("other", 1)],
+          ["unknown: a key that no durable actions have", added("row", tuid as any, 0)]
+        ]
+        for (const [expected, make] of cases) {
+          yield* damaged(expected, expected, Effect.map(make, (mutation) => [mutation]))
+        }
+        // a front of another server that names the same job
+        yield* damaged(
+          "a front of another server",
+          "its durable action \"Send\" is of another server, or of none",
+          Effect.map(first("front"), ({ value }) => [set(Tuple.pack(["front", ["clerk", 8]], own), value)])
+        )
+      })
+    )
+  })
+}
+
+const setTo = (row: Effect.Effect<Backend.KeyValue, unknown, any>, value: Uint8Array) =>
+  Effect.map(row, ({ key }) => set(key, value))
 
 const nameOf = (kind: string) => kind === "hosted" ? "HostedClerk" : "Clerk"
 

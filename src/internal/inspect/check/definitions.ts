@@ -14,9 +14,6 @@ import type { TransactionState } from "../../transactions/state.ts"
 import { textOf } from "../texts.ts"
 import { type Finding, Findings } from "./finding.ts"
 
-/** Entries of one transaction. */
-const PAGE_ROWS = 200
-
 const KINDS: ReadonlySet<unknown> = new Set(["list", "work", "bell", "wake", "record"])
 
 /** What a page of entries came to, and where the next one begins. */
@@ -29,16 +26,17 @@ export interface Paged {
 /** Looks at entries of all definitions, from a key on. */
 export const checkDefinitions = Effect.fnUntraced(function*(
   state: TransactionState,
-  from: Uint8Array | undefined
+  from: Uint8Array | undefined,
+  limit: number
 ): Effect.fn.Return<Paged> {
   const prefix = Tuple.pack(["d"], libraryPrefix(state.prefix))
   const { begin, end } = Tuple.range([], prefix)
-  const rows = yield* state.getRange(from ?? begin, end, { limit: PAGE_ROWS, snapshot: true })
+  const rows = yield* state.getRange(from ?? begin, end, { limit, snapshot: true })
   const found = yield* Effect.forEach(rows, ({ key }) => checkEntry(state, key, prefix), { concurrency: 16 })
   return {
     findings: found.flat(),
     looked: rows.length,
-    next: rows.length < PAGE_ROWS ? undefined : Keys.next(rows.at(-1)!.key)
+    next: rows.length < limit ? undefined : Keys.next(rows.at(-1)!.key)
   }
 })
 

@@ -19,10 +19,8 @@ import type { TransactionState } from "../../transactions/state.ts"
 import { typeOfKey } from "../jobs.ts"
 import { textOf } from "../texts.ts"
 import type { Paged } from "./definitions.ts"
+import { checkFirst } from "./durable.ts"
 import { type Finding, Findings } from "./finding.ts"
-
-/** Rows of one transaction: some have long data. */
-const PAGE_ROWS = 200
 
 /** Entries of a type that are counted in one transaction. */
 const COUNT_LIMIT = 100_000
@@ -58,16 +56,17 @@ const ENTRIES: ReadonlySet<unknown> = new Set([
 /** Looks at rows of all types, from a key on. */
 export const checkJobs = Effect.fnUntraced(function*(
   state: TransactionState,
-  from: Uint8Array | undefined
+  from: Uint8Array | undefined,
+  limit: number
 ): Effect.fn.Return<Paged> {
   const prefix = Tuple.pack(["j"], libraryPrefix(state.prefix))
   const { begin, end } = Tuple.range([], prefix)
-  const rows = yield* state.getRange(from ?? begin, end, { limit: PAGE_ROWS, snapshot: true })
+  const rows = yield* state.getRange(from ?? begin, end, { limit, snapshot: true })
   const found = yield* Effect.forEach(rows, (row) => checkRow(state, row, prefix), { concurrency: 16 })
   return {
     findings: found.flat(),
     looked: rows.length,
-    next: rows.length < PAGE_ROWS ? undefined : Keys.next(rows.at(-1)!.key)
+    next: rows.length < limit ? undefined : Keys.next(rows.at(-1)!.key)
   }
 })
 
@@ -137,6 +136,7 @@ const checkJob = Effect.fnUntraced(function*(look: Look, id: Tuple.Element, byte
     const isWhole = data.length === dataBytes && (next?.length ?? -1) === nextBytes
     if (!isWhole) findings.add("pieces", `${name}: pieces of its data are missing`)
   }
+  yield* checkFirst(state, look.type, id, row, findings)
   const entry = entryOf(keys, id, row)
   if (entry !== undefined) {
     if ((yield* state.get(entry, true)) === undefined) {

@@ -1,6 +1,6 @@
 /**
- * A check of a tenant: its servers one by one, each in a transaction of its own, then the indexes of its definitions and its
- * jobs, page by page. It reads by snapshot and writes nothing, so it disturbs nobody.
+ * A check of a tenant: its servers one by one, each in a transaction of its own, then the indexes of its definitions, its jobs
+ * and durable actions, page by page. It reads by snapshot and writes nothing, so it disturbs nobody.
  *
  * What it says of one server, and of the counters of one type, is of one moment. What of an index and of a row is written
  * together is read together.
@@ -22,7 +22,9 @@ import { transact } from "../../transactions/loop.ts"
 import type { TransactionState } from "../../transactions/state.ts"
 import { typesFrom } from "../jobs.ts"
 import { textOf } from "../texts.ts"
+import { isTooOld, Pace, paced } from "../walking.ts"
 import { checkDefinitions, type Paged } from "./definitions.ts"
+import { atNextDurable, checkDurable, checkDurableCount } from "./durable.ts"
 import { type CheckProgress, type Finding, Findings } from "./finding.ts"
 import { checkCounts, checkJobs } from "./jobs.ts"
 import { checkServer } from "./server.ts"
@@ -36,17 +38,28 @@ const LAYERS = 100
 /** Foreign keys that one transaction passes over. */
 const FOREIGN_ROWS = 100
 
-type Step = (state: TransactionState, from: Uint8Array | undefined) => Effect.Effect<Paged, never, Transaction>
+type Step = (
+  state: TransactionState,
+  from: Uint8Array | undefined,
+  limit: number
+) => Effect.Effect<Paged, never, Transaction>
 
-/** The parts of a check in their order, and what of its progress each counts. */
-const STEPS: ReadonlyArray<{ readonly step: Step; readonly counts: keyof CheckProgress | undefined }> = [
-  { step: (state) => checkHeads(state), counts: undefined },
-  { step: (state, from) => checkLayers(state, from), counts: undefined },
-  { step: (state, from) => checkNextServer(state, from), counts: "servers" },
-  { step: checkDefinitions, counts: "definitions" },
-  { step: checkJobs, counts: "jobs" },
-  { step: (state, from) => checkNextCounts(state, from), counts: undefined }
-]
+/** Rows of one transaction: some have long data. */
+const PAGE_ROWS = 200
+
+/**
+ * So often something is looked at that must be seen as a whole, and is written to meanwhile: with the pauses between the
+ * tries some seconds.
+ */
+const WHOLE_TRIES = 40
+
+/** A part of a check. What it looks at as a whole, and what is never at rest, is passed over. */
+interface Part {
+  readonly step: Step
+  readonly passOver?: Step
+  /** What of its progress it counts. */
+  readonly counts?: keyof CheckProgress
+}
 
 /** Keys of the library that are of nothing that this version keeps. */
 const checkHeads = Effect.fnUntraced(function*(state: TransactionState): Effect.fn.Return<Paged> {
@@ -105,41 +118,75 @@ const checkLayers = Effect.fnUntraced(function*(
   return { findings: findings.all, looked: LAYERS, next: at }
 })
 
-/** The next server from a key on. */
-const checkNextServer = Effect.fnUntraced(function*(
-  state: TransactionState,
-  from: Uint8Array | undefined
-): Effect.fn.Return<Paged> {
-  const prefix = Listed.serversPrefix(state.prefix)
-  const { begin, end } = Tuple.range([], prefix)
-  const [row] = yield* state.getRange(from ?? begin, end, { limit: 1, snapshot: true })
-  if (row === undefined) return { findings: [], looked: 0, next: undefined }
-  const tuid = tuidOfKey(row.key, prefix, 0)
-  if (tuid === undefined) {
-    const findings = new Findings("tenant", "")
-    findings.add(
-      "unknown",
-      `a key among those of servers that none has: ${textOf(new Uint8Array(row.key.subarray(prefix.length)))}`
-    )
-    return { findings: findings.all, looked: 0, next: Keys.next(row.key) }
-  }
-  return {
-    findings: yield* checkServer(state, tuid),
-    looked: 1,
-    next: Tuple.strinc(Tuple.pack([tuid], prefix))
-  }
-})
+const restless = (of: Finding["of"], subject: string): ReadonlyArray<Finding> => [
+  { kind: "skipped", of, subject, problem: "it is written to all the time: look again when it rests" }
+]
 
-/** The counters of the next type from a key on. */
-const checkNextCounts = Effect.fnUntraced(function*(
-  state: TransactionState,
-  from: Uint8Array | undefined
-): Effect.fn.Return<Paged, never, Transaction> {
-  const { begin } = Tuple.range([], Tuple.pack(["j"], libraryPrefix(state.prefix)))
-  const { next, types } = yield* typesFrom(state, from ?? begin, 1)
-  const [type] = types
-  return { findings: type === undefined ? [] : yield* checkCounts(type), looked: 0, next }
-})
+/** Looks at the next server from a key on. */
+const atNextServer = (look: (state: TransactionState, tuid: Tuple.Tuple) => Effect.Effect<ReadonlyArray<Finding>>) =>
+  Effect.fnUntraced(
+    function*(state: TransactionState, from: Uint8Array | undefined): Effect.fn.Return<Paged> {
+      const prefix = Listed.serversPrefix(state.prefix)
+      const { begin, end } = Tuple.range([], prefix)
+      const [row] = yield* state.getRange(from ?? begin, end, { limit: 1, snapshot: true })
+      if (row === undefined) return { findings: [], looked: 0, next: undefined }
+      const tuid = tuidOfKey(row.key, prefix, 0)
+      if (tuid === undefined) {
+        const findings = new Findings("tenant", "")
+        findings.add(
+          "unknown",
+          `a key among those of servers that none has: ${textOf(new Uint8Array(row.key.subarray(prefix.length)))}`
+        )
+        return { findings: findings.all, looked: 0, next: Keys.next(row.key) }
+      }
+      const findings = yield* look(state, tuid)
+      return { findings, looked: 1, next: Tuple.strinc(Tuple.pack([tuid], prefix)) }
+    }
+  )
+
+/** Looks at the counters of the next type from a key on. */
+const atNextType = (look: (type: Tuple.Element) => Effect.Effect<ReadonlyArray<Finding>, never, Transaction>) =>
+  Effect.fnUntraced(
+    function*(state: TransactionState, from: Uint8Array | undefined): Effect.fn.Return<Paged, never, Transaction> {
+      const { begin } = Tuple.range([], Tuple.pack(["j"], libraryPrefix(state.prefix)))
+      const { next, types } = yield* typesFrom(state, from ?? begin, 1)
+      const [type] = types
+      return { findings: type === undefined ? [] : yield* look(type), looked: 0, next }
+    }
+  )
+
+/** The parts of a check in their order. */
+const PARTS: ReadonlyArray<Part> = [
+  { step: checkHeads },
+  { step: checkLayers },
+  {
+    step: atNextServer(checkServer),
+    passOver: atNextServer((_, tuid) => Effect.succeed(restless("server", textOf(tuid)))),
+    counts: "servers"
+  },
+  { step: checkDefinitions, counts: "definitions" },
+  { step: checkJobs, counts: "jobs" },
+  {
+    step: atNextType(checkCounts),
+    passOver: atNextType((type) => Effect.succeed(restless("jobs", textOf(type))))
+  },
+  { step: checkDurable, counts: "definitions" },
+  {
+    step: atNextDurable(checkDurableCount),
+    passOver: atNextDurable((_, name) => Effect.succeed(restless("definition", name)))
+  }
+]
+
+/** Runs a step of a part, with a page that is short enough. */
+const run = (tenant: Tenant["Service"], pace: Pace, { passOver, step }: Part, from: Uint8Array | undefined) => {
+  const page = (rows: number, it: Step) => Effect.flatMap(Transaction, (state) => it(state, from, rows))
+  if (passOver === undefined) return paced(tenant, pace, (rows) => page(rows, step))
+  return Effect.catchIf(
+    transact(tenant, page(1, step), { tries: WHOLE_TRIES }),
+    isTooOld,
+    () => transact(tenant, page(1, passOver))
+  )
+}
 
 /** Everything that does not belong, as it is found. */
 export const check = (
@@ -147,14 +194,14 @@ export const check = (
 ): Stream.Stream<Finding, BackendError, Tenant> =>
   Stream.unwrap(Effect.map(Tenant, (tenant) => {
     const progress = { servers: 0, definitions: 0, jobs: 0 }
-    return Stream.paginate({ part: 0, from: undefined as Uint8Array | undefined }, ({ from, part }) => {
-      const { counts, step } = STEPS[part]!
-      const run = transact(tenant, Effect.flatMap(Transaction, (state) => step(state, from)))
-      return Effect.map(run, ({ findings, looked, next }) => {
-        if (counts !== undefined) progress[counts] += looked
+    const pace = new Pace(PAGE_ROWS)
+    return Stream.paginate({ at: 0, from: undefined as Uint8Array | undefined }, ({ at, from }) => {
+      const part = PARTS[at]!
+      return Effect.map(run(tenant, pace, part, from), ({ findings, looked, next }) => {
+        if (part.counts !== undefined) progress[part.counts] += looked
         options.onProgress?.({ ...progress })
-        const isLast = next === undefined && part === STEPS.length - 1
-        const on = next === undefined ? { part: part + 1, from: undefined } : { part, from: next }
+        const isLast = next === undefined && at === PARTS.length - 1
+        const on = next === undefined ? { at: at + 1, from: undefined } : { at, from: next }
         return [findings, isLast ? Option.none() : Option.some(on)] as const
       })
     })
