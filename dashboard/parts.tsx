@@ -31,13 +31,21 @@ export const Page = (props: {
 
 export const Card = (props: {
   readonly title: string
+  /** What it is of: when that changes, whoever changed it stands at its beginning. */
+  readonly at?: string
   readonly note?: ComponentChildren
   readonly actions?: ComponentChildren
   readonly children?: ComponentChildren
 }) => {
   const id = useId()
+  const section = useRef<HTMLElement>(null)
+  const seen = useRef(props.at)
+  useEffect(() => {
+    if (seen.current !== props.at) section.current?.focus()
+    seen.current = props.at
+  }, [props.at])
   return (
-    <section class="card" aria-labelledby={id}>
+    <section ref={section} class="card" tabIndex={-1} aria-labelledby={id}>
       <div class="card-head">
         <h2 id={id}>{props.title}</h2>
         {props.note === undefined ? null : <span class="muted note">{props.note}</span>}
@@ -173,11 +181,13 @@ export const Stale = (props: { readonly failed: Failed | undefined }) =>
 
 /** First and next page. Pages are read forwards; the way back is the browser's own. */
 export const Pager = (props: {
+  /** What the pages are of, where there are several on a page. */
+  readonly of?: string
   readonly first: string | undefined
   readonly next: string | undefined
   readonly children?: ComponentChildren
 }) => (
-  <nav class="pager" aria-label="Pages">
+  <nav class="pager" aria-label={props.of === undefined ? "Pages" : `Pages of the ${props.of}`}>
     <span class="muted">{props.children}</span>
     {props.first === undefined ? null : <a class="button plain" href={props.first}>First page</a>}
     {props.next === undefined ? null : <a class="button plain" href={props.next} rel="next">Next page</a>}

@@ -1,22 +1,32 @@
 // One server: its head, state, lock, timers, keys, queue and dead letters, and what can be mended.
 import type { ComponentChildren } from "preact"
-import { useState } from "preact/hooks"
-import type { DeadLetter, Message, ServerPage } from "../../src/internal/dashboard/wire.ts"
+import { useRef, useState } from "preact/hooks"
+import type { DeadLetter, Message, ServerList, ServerPage } from "../../src/internal/dashboard/wire.ts"
 import { pathOf, usePolled } from "../api.ts"
 import { ask } from "../asking.tsx"
 import { exact, plural } from "../format.ts"
-import { Age, Badge, Button, Card, Page, Stale, Stored, Table, Waiting, When } from "../parts.tsx"
-import type { Route } from "../route.ts"
+import { Age, Badge, Button, Card, Page, Pager, Stale, Stored, Table, Waiting, When } from "../parts.tsx"
+import { type Route, to } from "../route.ts"
 import { Problems } from "./serverTable.tsx"
 
 interface Shown {
   readonly data: ServerPage
+  readonly params: Route["params"]
   readonly canMend: boolean
   readonly again: () => void
 }
 
 export const Server = ({ canMend, route }: { readonly route: Route; readonly canMend: boolean }) => {
-  const { again, data, failed } = usePolled<ServerPage>(pathOf("server", { tuid: route.params["tuid"] }))
+  const { params } = route
+  const { again, data: answer, failed } = usePolled<ServerPage>(pathOf("server", params))
+  // another page of one of its lists: what was seen stays until it is there
+  const last = useRef<{ readonly tuid: string | undefined; readonly data: ServerPage | undefined } | undefined>(
+    undefined
+  )
+  if (answer !== undefined || last.current?.tuid !== params["tuid"] || failed !== undefined) {
+    last.current = { tuid: params["tuid"], data: answer }
+  }
+  const data = answer ?? last.current?.data
   if (data === undefined) {
     return (
       <Page title="Server">
@@ -24,7 +34,7 @@ export const Server = ({ canMend, route }: { readonly route: Route; readonly can
       </Page>
     )
   }
-  const shown = { data, canMend, again }
+  const shown = { data, params, canMend, again }
   return (
     <Page
       title={data.server.tuid}
@@ -44,9 +54,9 @@ export const Server = ({ canMend, route }: { readonly route: Route; readonly can
       <Facts {...shown} />
       <div class="columns">
         <State data={data} />
-        <Timers data={data} />
+        <Timers {...shown} />
       </div>
-      <Queue data={data} />
+      <Queue {...shown} />
       <DeadLetters {...shown} />
     </Page>
   )
@@ -209,16 +219,36 @@ const State = ({ data }: { readonly data: ServerPage }) => (
   </Card>
 )
 
-const Timers = ({ data }: { readonly data: ServerPage }) => (
+/** The pages of one of its lists, where there are several. */
+const Pages = ({ data, list, of, params }: Pick<Shown, "data" | "params"> & {
+  readonly list: ServerList
+  readonly of: string
+}) => {
+  const next = data.next[list]
+  const isFirst = params[list] === undefined
+  if (isFirst && next === undefined) return null
+  return (
+    <Pager
+      of={of}
+      first={isFirst ? undefined : to("server", { ...params, [list]: undefined })}
+      next={next === undefined ? undefined : to("server", { ...params, [list]: next })}
+    />
+  )
+}
+
+/** What an empty page of a list says. */
+const emptyText = (params: Route["params"], list: ServerList, none: string): string =>
+  params[list] === undefined ? none : "None on this page."
+
+const Timers = ({ data, params }: Shown) => (
   <Card
     title="Timers"
-    note={data.server.timers > data.timers.length
-      ? `the first ${data.timers.length} of ${exact(data.server.timers)}`
-      : undefined}
+    at={params["timers"] ?? ""}
+    note={data.server.timers === 0 ? undefined : exact(data.server.timers)}
   >
     <Table
       label="Timers"
-      empty="It has none."
+      empty={emptyText(params, "timers", "It has none.")}
       columns={[{ title: "Timer" }, { title: "Message" }, { title: "Comes" }, { title: "Again" }]}
       rows={data.timers.map((timer) => ({
         key: timer.id ?? String(timer.at),
@@ -230,6 +260,7 @@ const Timers = ({ data }: { readonly data: ServerPage }) => (
         ]
       }))}
     />
+    <Pages data={data} params={params} list="timers" of="timers" />
   </Card>
 )
 
@@ -242,12 +273,11 @@ const Payload = ({ message }: { readonly message: Message }) => (
   </details>
 )
 
-const Queue = ({ data }: { readonly data: ServerPage }) => (
+const Queue = ({ data, params }: Shown) => (
   <Card
     title="Queue"
-    note={data.server.waiting > data.queue.length + (data.lock?.message === undefined ? 0 : 1)
-      ? `the first ${data.queue.length} of ${exact(data.server.waiting)}`
-      : undefined}
+    at={params["queue"] ?? ""}
+    note={data.server.waiting === 0 ? undefined : plural(data.server.waiting, "message")}
   >
     {data.lock?.message === undefined ? null : (
       <div class="locked">
@@ -257,7 +287,7 @@ const Queue = ({ data }: { readonly data: ServerPage }) => (
     )}
     <Table
       label="Queue"
-      empty="No message waits."
+      empty={emptyText(params, "queue", "No message waits.")}
       columns={[{ title: "Message" }, { title: "Attempts", end: true }, { title: "Sent", end: true }]}
       rows={data.queue.map((message) => ({
         key: message.id,
@@ -268,10 +298,11 @@ const Queue = ({ data }: { readonly data: ServerPage }) => (
         ]
       }))}
     />
+    <Pages data={data} params={params} list="queue" of="queue" />
   </Card>
 )
 
-const DeadLetters = ({ again, canMend, data }: Shown) => {
+const DeadLetters = ({ again, canMend, data, params }: Shown) => {
   const { tuid } = data.server
   const askRequeue = (letter: DeadLetter) =>
     ask({
@@ -323,47 +354,49 @@ const DeadLetters = ({ again, canMend, data }: Shown) => {
   return (
     <Card
       title="Dead letters"
+      at={params["dead"] ?? ""}
       actions={canMend && data.server.dead > 1 ? all : undefined}
-      note={data.server.dead > data.deadLetters.length
-        ? `the first ${data.deadLetters.length} of ${exact(data.server.dead)}`
-        : undefined}
+      note={data.server.dead === 0 ? undefined : exact(data.server.dead)}
     >
-      {data.deadLetters.length === 0 ? <p class="empty">There is none.</p> : (
-        <ul class="letters">
-          {data.deadLetters.map((letter) => (
-            <li key={letter.id}>
-              <div class="letter-head">
-                <Badge tone="bad">{letter.tag ?? "unreadable"}</Badge>
-                <span class="muted">
-                  {plural(letter.attempts, "attempt")}, died <When at={letter.at} now={data.now} />
-                </span>
-                {canMend
-                  ? (
-                    <span class="actions">
-                      <Button small label={`Requeue ${letter.tag ?? "message"}`} onPress={() => askRequeue(letter)}>
-                        Requeue …
-                      </Button>
-                      <Button
-                        small
-                        tone="danger"
-                        label={`Discard ${letter.tag ?? "message"}`}
-                        onPress={() => askDiscard(letter)}
-                      >
-                        Discard …
-                      </Button>
-                    </span>
-                  )
-                  : null}
-              </div>
-              <Stored label={`Payload of ${letter.tag ?? "an unreadable message"}`} text={letter.payload} />
-              <details>
-                <summary>Why it died</summary>
-                <Stored label="Cause" text={letter.cause} />
-              </details>
-            </li>
-          ))}
-        </ul>
-      )}
+      {data.deadLetters.length === 0 ?
+        <p class="empty">{emptyText(params, "dead", "There is none.")}</p> :
+        (
+          <ul class="letters">
+            {data.deadLetters.map((letter) => (
+              <li key={letter.id}>
+                <div class="letter-head">
+                  <Badge tone="bad">{letter.tag ?? "unreadable"}</Badge>
+                  <span class="muted">
+                    {plural(letter.attempts, "attempt")}, died <When at={letter.at} now={data.now} />
+                  </span>
+                  {canMend
+                    ? (
+                      <span class="actions">
+                        <Button small label={`Requeue ${letter.tag ?? "message"}`} onPress={() => askRequeue(letter)}>
+                          Requeue …
+                        </Button>
+                        <Button
+                          small
+                          tone="danger"
+                          label={`Discard ${letter.tag ?? "message"}`}
+                          onPress={() => askDiscard(letter)}
+                        >
+                          Discard …
+                        </Button>
+                      </span>
+                    )
+                    : null}
+                </div>
+                <Stored label={`Payload of ${letter.tag ?? "an unreadable message"}`} text={letter.payload} />
+                <details>
+                  <summary>Why it died</summary>
+                  <Stored label="Cause" text={letter.cause} />
+                </details>
+              </li>
+            ))}
+          </ul>
+        )}
+      <Pages data={data} params={params} list="dead" of="dead letters" />
     </Card>
   )
 }

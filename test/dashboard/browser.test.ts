@@ -112,6 +112,48 @@ describe("the dashboard in a browser", () => {
   )
 
   browserTest(
+    "pages through the queue and the dead letters of one server, by keyboard, and keeps its place",
+    Effect.gen(function*() {
+      const count = 60
+      yield* Layer.build(hosted)
+      mended.is = false
+      for (let n = 0; n < count; n++) yield* cast("Pay", `dead ${n}`)
+      yield* until(rowOf(1), (row) => row?.deadLetters === count)
+      yield* cast("Check", "the lock")
+      for (let n = 0; n < count; n++) yield* cast("Add", `waits ${n}`)
+      yield* until(rowOf(1), (row) => row?.queueLength === count + 1)
+      const { go, page } = yield* openPage()
+      yield* go(`server?tuid=${at("cart", 1)}`)
+      yield* browse(async () => {
+        const list = (name: string) => page.getByRole("region", { name, exact: true })
+        for (
+          const [name, of, text] of [["Queue", "queue", "waits"], ["Dead letters", "dead letters", "dead"]] as const
+        ) {
+          const pages = page.getByRole("navigation", { name: `Pages of the ${of}` })
+          const shows = (n: number) => list(name).getByText(`"${text} ${n}"`).first().waitFor({ state: "attached" })
+          await shows(0)
+          for (const first of [25, 50]) {
+            await pages.getByRole("link", { name: "Next page" }).focus()
+            await page.keyboard.press("Enter")
+            await shows(first)
+            assert.strictEqual(await inPage(page, "document.activeElement.querySelector('h2').textContent"), name)
+          }
+          assert.strictEqual(await pages.getByRole("link", { name: "Next page" }).count(), 0)
+          assert.strictEqual(await list(name).getByText(`"${text} 0"`).count(), 0)
+        }
+        // the queue's page is still the last one, also after a while
+        await list("Queue").getByText("\"waits 59\"").first().waitFor({ state: "attached" })
+        await page.waitForResponse(/api\/server/)
+        await list("Queue").getByText("\"waits 59\"").first().waitFor({ state: "attached" })
+        await page.getByRole("navigation", { name: "Pages of the queue" }).getByRole("link", { name: "First page" })
+          .click()
+        await list("Queue").getByText("\"waits 0\"").first().waitFor({ state: "attached" })
+        await list("Dead letters").getByText("\"dead 59\"").first().waitFor({ state: "attached" })
+      })
+    })
+  )
+
+  browserTest(
     "requeues a dead letter, after a question",
     Effect.gen(function*() {
       yield* shop()

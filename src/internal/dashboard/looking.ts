@@ -18,6 +18,7 @@ import type {
   JobTypeRow,
   Message,
   SchedulesPage,
+  ServerList,
   ServerPage,
   ServerRow,
   ServersPage
@@ -141,18 +142,19 @@ const NO_RECORD =
 
 /** A server's page. */
 export const server = (
-  { tuid }: Asked,
+  { text, tuid }: Asked,
   showing: Showing
 ): Effect.Effect<ServerPage, Failure | Refused, Tenant> =>
   Effect.gen(function*() {
     if (tuid === undefined) {
       return yield* new Refused({ status: 400, message: "Which server? Its \"tuid\" is missing." })
     }
+    const page = (list: ServerList, limit: number) => ({ ...showing, limit, after: text(list) })
     const [one, queue, letters, timers] = yield* transact(Effect.all([
       Inspect.server(tuid, showing),
-      Inspect.queue(tuid, { ...showing, limit: MESSAGES_LIMIT }),
-      Inspect.deadLetters(tuid, { ...showing, limit: MESSAGES_LIMIT }),
-      Inspect.timers(tuid, { ...showing, limit: TIMERS_LIMIT })
+      Inspect.queue(tuid, page("queue", MESSAGES_LIMIT)),
+      Inspect.deadLetters(tuid, page("dead", MESSAGES_LIMIT)),
+      Inspect.timers(tuid, page("timers", TIMERS_LIMIT))
     ]))
     const { definition, lock, locked, state } = one
     return {
@@ -171,6 +173,7 @@ export const server = (
       queue: queue.messages.map(messageOf),
       deadLetters: letters.letters.map(letterOf),
       timers: timers.timers.map(({ due, id, recurrence, tag }) => ({ id, tag, at: due, again: againOf(recurrence) })),
+      next: { queue: queue.next, dead: letters.next, timers: timers.next },
       casts: definition?.messages.filter(({ kind }) => kind === "cast").map(({ tag }) => tag) ?? []
     }
   })

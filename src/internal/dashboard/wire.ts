@@ -79,6 +79,9 @@ export interface Timer {
   readonly again: string
 }
 
+/** What is paged of a server: each by a parameter of its name, the `next` of the page before. */
+export type ServerList = "queue" | "dead" | "timers"
+
 export interface ServerPage {
   readonly now: number
   readonly server: ServerRow
@@ -101,6 +104,8 @@ export interface ServerPage {
   readonly queue: ReadonlyArray<Message>
   readonly deadLetters: ReadonlyArray<DeadLetter>
   readonly timers: ReadonlyArray<Timer>
+  /** Where each of the lists goes on; absent after its last page. */
+  readonly next: { readonly [L in ServerList]: string | undefined }
   /** The messages that can be cast; empty where the definition is not known. */
   readonly casts: ReadonlyArray<string>
 }
