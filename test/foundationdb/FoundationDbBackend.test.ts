@@ -2,6 +2,7 @@ import { allBackend } from "../suites/backend/all.ts"
 import { durableSuite } from "../suites/durable/durable.ts"
 import { allHosting } from "../suites/hosting/all.ts"
 import { checkSuite } from "../suites/inspect/check.ts"
+import { dashboardSuite } from "../suites/inspect/dashboard.ts"
 import { inspectSuite } from "../suites/inspect/inspect.ts"
 import { suite as jobsSuite } from "../suites/jobs/all.ts"
 import { keysSuite } from "../suites/keys/keys.ts"
@@ -32,4 +33,5 @@ onFoundationDb("messages with a key on FoundationDbBackend", (layer) => keysSuit
 onFoundationDb("looking and mending on FoundationDbBackend", (layer) => {
   inspectSuite("FoundationDbBackend", layer)
   checkSuite("FoundationDbBackend", layer)
+  dashboardSuite("FoundationDbBackend", layer)
 })
