@@ -26,8 +26,11 @@ export const go = (view: string, params: Record<string, string | undefined> = {}
 export const useRoute = (): Route => {
   const [route, setRoute] = useState(read)
   useEffect(() => {
-    const changed = () => setRoute(read())
+    const changed = () =>
+      setRoute((last) => to(last.view, last.params) === to(read().view, read().params) ? last : read())
     addEventListener("hashchange", changed)
+    // it may have changed before anybody listened
+    changed()
     return () => removeEventListener("hashchange", changed)
   }, [])
   return route
