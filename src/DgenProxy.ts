@@ -135,10 +135,19 @@ export type ConvertRpcs<Name extends string, M, Tag extends keyof M & string, Ad
       Schema.Struct<Fields<M[Tag], Address>>,
       M[Tag] extends { readonly success: infer S extends Schema.Top } ? S : Schema.Void,
       M[Tag] extends { readonly error: infer E } ? WithErrors<E, CallError> : WithErrors<never, CastError>,
-      A extends RpcMiddleware.AnyService ? A : never,
+      typeof RpcGate | (A extends RpcMiddleware.AnyService ? A : never),
       A extends RpcMiddleware.AnyService ? RpcMiddleware.Requires<IdOf<A>> : never
     >
     : never
+
+/**
+ * What stands around each procedure, outside of `authorization`: it keeps the process's defects in the process.
+ * `DgenProxyServer.layerRpcHandlers` provides it.
+ *
+ * @since 0.2.0
+ * @category models
+ */
+export class RpcGate extends RpcMiddleware.Service<RpcGate>()("effect-dgen/DgenProxy/RpcGate") {}
 
 /**
  * Makes of a server, or of its protocol, a group of procedures: one for each message that is shown, with the name of both
@@ -219,7 +228,8 @@ export const toRpcGroup = <
       success: exposure.kind === "call" ? success : Schema.Void,
       error: Schema.Union(exposure.kind === "call" ? [...callErrors, error] : castErrors)
     }).annotate(Exposed, exposure)
-    return options.authorization === PUBLIC ? rpc : rpc.middleware(options.authorization)
+    // the last one is the outermost
+    return (options.authorization === PUBLIC ? rpc : rpc.middleware(options.authorization)).middleware(RpcGate)
   })
   return RpcGroup.make(...rpcs) as any
 }

@@ -18,10 +18,11 @@ import type * as Headers from "effect/http/Headers"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as Rpc from "effect/rpc/Rpc"
-import { Gate, type Tags } from "./DgenProxy.ts"
+import { Gate, RpcGate, type Tags } from "./DgenProxy.ts"
 import { Exposed, type Exposure } from "./internal/proxy/definition/exposure.ts"
 import { forward, type Service } from "./internal/proxy/serving/forwarding.ts"
 import { gate } from "./internal/proxy/serving/gate.ts"
+import { rpcGate } from "./internal/proxy/serving/rpcGate.ts"
 import type { Protocol } from "./internal/server/definition/protocol.ts"
 import { ProtocolTypeId } from "./internal/server/definition/protocol.ts"
 import { Tenant } from "./Tenant.ts"
@@ -87,7 +88,7 @@ type Served<Name extends string, M> = Protocol<Name, M> & { readonly client: (wh
  */
 export const layerRpcHandlers = <const Name extends string, M>(
   definition: Served<Name, M>
-): Layer.Layer<RpcHandlers<Name, M>, never, Tenant> =>
+): Layer.Layer<RpcHandlers<Name, M> | RpcGate, never, Tenant> =>
   Layer.effectContext(
     Effect.gen(function*() {
       const tenant = Context.pick(Tenant)(yield* Effect.context<Tenant>())
@@ -112,7 +113,7 @@ export const layerRpcHandlers = <const Name extends string, M>(
         const rpc = `${name}.${tag}`
         return [`effect/rpc/Rpc/${rpc}`, { context: Context.empty(), tag: rpc, handler }] as const
       })
-      return Context.makeUnsafe(new Map<string, unknown>(handlers)) as any
+      return Context.makeUnsafe(new Map<string, unknown>([...handlers, [RpcGate.key, rpcGate]])) as any
     })
   )
 
