@@ -29,7 +29,8 @@ import { check, type Checked, type Sent, toBytes } from "../sending/messages.ts"
 import { runningIn, type Within } from "../sending/within.ts"
 import { timersOf } from "../timers/client.ts"
 import { close } from "./closing.ts"
-import { type Direct, type Progress, runInline, runPriority } from "./immediate.ts"
+import type { Direct, Progress } from "./direct.ts"
+import { runInline, runPriority } from "./immediate.ts"
 
 /** A handler's input from a message that does not go through the queue, as if it had. */
 const direct = (

@@ -13,6 +13,7 @@
  *    writes nothing (rule R21).
  * 4. A call whose handler answers later, or asks for the lock, waits as if it had been queued: anybody may answer it. The
  *    lock keeps the message of an inline call, and whoever finds it put back handles it anew (`locked.ts`).
+ * 5. Inline calls that wait for one another may share a transaction (`together.ts`); what follows is each one's own.
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -39,7 +40,7 @@ import {
 } from "../definition/errors.ts"
 import { keep, passing, prepare } from "../durable/asking.ts"
 import { runActions } from "../handling/actions.ts"
-import { answerOf, Crash, handle, type Handled, type Incoming } from "../handling/handlers.ts"
+import { answerOf, Crash, handle, type Incoming } from "../handling/handlers.ts"
 import { record, retried } from "../handling/metrics.ts"
 import { type Held, HeldLogs, holdLogs, PureRunner } from "../handling/purity.ts"
 import {
@@ -64,33 +65,12 @@ import * as Answers from "../sending/answerCodec.ts"
 import { inlineAnswer, markWaiting, openInline } from "../sending/answering.ts"
 import { exists, forget } from "../sending/client.ts"
 import { runsFor, sentNow } from "../sending/messages.ts"
+import { type Direct, type Progress, type Ran, TO_QUEUE } from "./direct.ts"
 import { acquire, type Acquired, runLocked } from "./locked.ts"
-
-/** A message without the id that its transaction gives it; `data` is its payload as plain data. */
-export type Direct = Omit<Incoming, "id"> & { readonly data: unknown }
-
-/** How far a message got. */
-export type Progress =
-  /** It was handled; a call that is answered has the bytes of its answer. */
-  | { readonly _tag: "Handled"; readonly answer: Uint8Array | undefined }
-  /** It was handled, and its answer comes later (4). */
-  | { readonly _tag: "Waits" }
-  /** An earlier message with its key is under way: it has that one's answer. */
-  | { readonly _tag: "Keyed" }
-  /** It has to go through the queue, with so many attempts behind it; one whose handler ran is not refused there (2). */
-  | { readonly _tag: "Queue"; readonly attempts: number; readonly isTried: boolean }
+import { enter, leave, together } from "./together.ts"
 
 type Failure = BackendError | ServerKilled | ServerStopped | HandlerCrashed | Locked | LockFenced
 
-interface Ran {
-  readonly handled: Handled
-  readonly id: string
-  readonly progress: Progress
-  readonly acquired: Acquired | undefined
-  readonly caller: Envelopes.Caller | undefined
-}
-
-const TO_QUEUE: Progress = { _tag: "Queue", attempts: 0, isTried: false }
 const TRIED: Progress = { _tag: "Queue", attempts: 0, isTried: true }
 
 const body = Effect.fnUntraced(function*(
@@ -303,10 +283,12 @@ export const runInline = (
   progress: (progress: Progress) => void
 ): Effect.Effect<void, Failure> =>
   Effect.suspend(() => {
+    const waiting = enter(server, direct)
     let permitted = true
     const release = () => {
       if (!permitted) return
       permitted = false
+      leave(server, waiting)
       Effect.runSync(server.inline.release(1))
     }
     const held: Held = { logs: HeldLogs.none }
@@ -325,7 +307,15 @@ export const runInline = (
       }
     })
     // the call before it may have ended the handle: nothing is handled after that
-    const inTurn = Effect.suspend((): typeof attempt => isEnded(server) ? ended(server) : attempt)
+    const alone = Effect.suspend((): typeof attempt => {
+      waiting.isAlone = true
+      return isEnded(server) ? ended(server) : attempt
+    })
+    const settled = Effect.suspend((): typeof attempt => {
+      if (waiting.failure !== undefined) return failed(server, waiting.failure)
+      return waiting.ran === undefined ? alone : Effect.succeed(waiting.ran)
+    })
+    const inTurn = Effect.andThen(together(server, waiting), settled)
     return Effect.flatMap(
       Effect.andThen(server.inline.take(1), Effect.ensuring(inTurn, Effect.sync(release))),
       (ran) => {
