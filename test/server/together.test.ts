@@ -3,7 +3,7 @@
  * whatever becomes of the others.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Exit, Fiber, Latch, Layer, Schema } from "effect"
+import { Context, Effect, Exit, Fiber, Latch, Layer, Random, Schema } from "effect"
 import { Backend, BackendError, DgenServer, MemoryBackend, Tenant } from "effect-dgen"
 
 /** What becomes of a commit that writes. */
@@ -48,6 +48,7 @@ class Tally extends DgenServer.Service<Tally>()("TogetherTally", {
   messages: {
     Add: DgenServer.call({ payload: Schema.Int, success: Schema.Int, error: Schema.String }),
     Id: DgenServer.call({ success: Schema.String }),
+    Draw: DgenServer.call({ success: Schema.Number }),
     Crash: DgenServer.call({ success: Schema.Int }),
     Stop: DgenServer.call({ success: Schema.Int })
   }
@@ -59,6 +60,7 @@ const counting = Tally.behaviour({
     Add: (by, { count }) =>
       by === 0 ? Effect.fail("nothing to add") : DgenServer.reply(count + by, { count: count + by }),
     Id: (_, state, { id }) => DgenServer.reply(id, state),
+    Draw: (_, state) => Effect.map(Random.next, (drawn) => DgenServer.reply(drawn, state)),
     Crash: () => Effect.die(new Error("crashed on purpose")),
     Stop: (_, state) => DgenServer.stop("asked to", state)
   }
@@ -133,6 +135,14 @@ describe("inline calls that wait for one another", () => {
       Effect.gen(function*() {
         const ids = values(yield* inLine(Array.from({ length: CALLS }, () => tally.call("Id"))))
         assert.strictEqual(new Set(ids).size, CALLS)
+      })
+    ))
+
+  it.effect("draw random numbers of their own", () =>
+    scenario((tally, inLine) =>
+      Effect.gen(function*() {
+        const drawn = values(yield* inLine(Array.from({ length: CALLS }, () => tally.call("Draw"))))
+        assert.strictEqual(new Set(drawn).size, CALLS)
       })
     ))
 

@@ -136,12 +136,12 @@ class SeededRandom {
 
   #start(): number {
     let state = 0x9e3779b9
-    // the last two bytes of an operation's id tell its tries apart
-    for (let i = 0; i < SEED_BYTES; i++) state = Math.imul(state ^ this.#seed[i]!, 0x01000193)
+    for (const byte of this.#seed) state = Math.imul(state ^ byte, 0x01000193)
     return state
   }
 }
 
+/** The last two bytes of an operation's id tell its tries apart. */
 const SEED_BYTES = 20
 
 const INTEGERS = Number.MAX_SAFE_INTEGER - Number.MIN_SAFE_INTEGER + 1
@@ -192,6 +192,7 @@ export class PureRunner {
   readonly #server: Addressed
   readonly #logs: HeldLogs
   readonly #outer: Context.Context<never>
+  readonly #seed: Uint8Array
   readonly #clock: Clock.Clock
   /** When the first callback that waits began to, and when the one that runs did: before that, no step was taken. */
   #begunMillis: number | undefined
@@ -201,18 +202,30 @@ export class PureRunner {
   #context: Context.Context<Transaction> | undefined
   #tag = ""
 
-  private constructor(server: Addressed, state: TransactionState, logs: HeldLogs, outer: Context.Context<never>) {
+  private constructor(
+    server: Addressed,
+    state: TransactionState,
+    logs: HeldLogs,
+    outer: Context.Context<never>,
+    seed: Uint8Array
+  ) {
     this.#server = server
     this.#state = state
     this.#logs = logs
     this.#outer = outer
+    this.#seed = seed
     this.#clock = Context.get(outer, Clock.Clock)
     this.#scheduler = new CountingScheduler(Context.get(outer, Scheduler.Scheduler))
   }
 
-  /** A runner for the current try. */
-  static make(server: Addressed, state: TransactionState, logs: HeldLogs): Effect.Effect<PureRunner> {
-    return Effect.withFiber((fiber) => Effect.succeed(new PureRunner(server, state, logs, fiber.context)))
+  /** A runner for the current try; where a try has several, each needs a seed of its own. */
+  static make(
+    server: Addressed,
+    state: TransactionState,
+    logs: HeldLogs,
+    seed = state.operationId.subarray(0, SEED_BYTES)
+  ): Effect.Effect<PureRunner> {
+    return Effect.withFiber((fiber) => Effect.succeed(new PureRunner(server, state, logs, fiber.context, seed)))
   }
 
   /** Remembers this moment of the transaction: the function that it returns takes back what was written since. */
@@ -243,7 +256,7 @@ export class PureRunner {
       [StrictMode.key, Context.get(outer, StrictMode)],
       [Callback.key, (operation: string) => this.#impure(operation)],
       [Clock.Clock.key, new FrozenClock(this.#state.timeMillis, () => this.#impure())],
-      [Random.Random.key, new SeededRandom(this.#state.operationId)],
+      [Random.Random.key, new SeededRandom(this.#seed)],
       [Scheduler.Scheduler.key, this.#scheduler],
       [Logger.CurrentLoggers.key, new Set([this.#logs.logger])],
       [References.MinimumLogLevel.key, Context.get(outer, References.MinimumLogLevel)],

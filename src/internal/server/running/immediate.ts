@@ -282,8 +282,8 @@ export const runInline = (
   direct: Direct,
   progress: (progress: Progress) => void
 ): Effect.Effect<void, Failure> =>
-  Effect.suspend(() => {
-    const waiting = enter(server, direct)
+  Effect.withFiber((fiber) => {
+    const waiting = enter(server, direct, fiber.context)
     let permitted = true
     const release = () => {
       if (!permitted) return

@@ -12,19 +12,22 @@
  *    their commit is unknown. One that runs by itself is set apart before it begins, and leaves the line with its permit.
  * 3. What is found before a handler runs, a queue with messages or a lock, is found for all of them.
  * 4. A handler that takes its time is the last of its transaction: those behind it go with the next.
- * 5. A store that lets later transactions read a commit before it is durable gathers commits itself: calls go one by one.
+ * 5. A handler runs in the context of its own call, below that one's span, and has random numbers of its own.
+ * 6. A store that lets later transactions read a commit before it is durable gathers commits itself: calls go one by one.
  */
 import * as Clock from "effect/Clock"
+import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type { BackendError } from "../../../BackendError.ts"
 import { Transaction } from "../../../Transaction.ts"
 import * as Queue from "../../queue/queue.ts"
 import { transact } from "../../transactions/loop.ts"
+import type { TransactionState } from "../../transactions/state.ts"
 import { yieldTurn } from "../../transactions/turns.ts"
 import { keep, prepare, type Prepared } from "../durable/asking.ts"
-import { answerOf, handle, type Handled } from "../handling/handlers.ts"
+import { answerOf, handle } from "../handling/handlers.ts"
 import { record, retried } from "../handling/metrics.ts"
-import { holdLogs, PureRunner } from "../handling/purity.ts"
+import { type HeldLogs, holdLogs, PureRunner } from "../handling/purity.ts"
 import { isEnded, loadState, otherOwner, save, type Server } from "../handling/server.ts"
 import { headOf } from "../kept/state.ts"
 import { inlineAnswer, openInline } from "../sending/answering.ts"
@@ -40,6 +43,8 @@ const HANDLING_NANOS = 20_000_000n
 /** A call in line, and what it came to. */
 export interface Waiting {
   readonly direct: Direct
+  /** What its handler runs in (5). */
+  readonly context: Context.Context<never>
   /** It was set apart (1). */
   isAlone: boolean
   ran: Ran | Progress | undefined
@@ -51,10 +56,10 @@ export interface Waiting {
 const lines = new WeakMap<Server, Array<Waiting>>()
 
 /** Puts a call in line. */
-export const enter = (server: Server, direct: Direct): Waiting => {
+export const enter = (server: Server, direct: Direct, context: Context.Context<never>): Waiting => {
   const { key, message } = direct
   const isPlain = key === undefined && !message.locks && server.tenant.backend.commitCanBeUnknown
-  const waiting: Waiting = { direct, isAlone: !isPlain, ran: undefined, failure: undefined }
+  const waiting: Waiting = { direct, context, isAlone: !isPlain, ran: undefined, failure: undefined }
   const line = lines.get(server)
   if (line === undefined) lines.set(server, [waiting])
   else line.push(waiting)
@@ -85,7 +90,6 @@ const body = Effect.fnUntraced(function*(
   calls: ReadonlyArray<Waiting>
 ): Effect.fn.Return<Outcomes, Apart, Transaction> {
   const state = yield* Transaction
-  const logs = yield* holdLogs
   const [bytes, queued] = yield* Effect.all([
     state.get(server.keys.head),
     Queue.peek(state, server.keys, 1)
@@ -95,47 +99,71 @@ const body = Effect.fnUntraced(function*(
   const head = yield* apart(headOf(bytes))
   if ((yield* otherOwner(server, state, head)) !== undefined) return yield* Effect.fail(APART)
   if (head.lock !== undefined) return undefined
-  const runner = yield* PureRunner.make(server, state, logs)
   const loaded = yield* apart(loadState(server, head))
   runsFor(state, server.definition, server.tuid)
   const begunNanos = yield* Clock.monotonicTimeNanos
+  const lines: Array<HeldLogs> = []
   const durable: Array<Prepared> = []
-  const handled: Array<Omit<Ran, "acquired"> & { readonly handled: Handled }> = []
+  const handled: Array<Ran> = []
   let current = loaded.state
-  for (const [index, { direct }] of calls.entries()) {
+  for (const [index, call] of calls.entries()) {
     if (index > 0) {
       if ((yield* Clock.monotonicTimeNanos) - begunNanos > HANDLING_NANOS) break
       yield* yieldTurn
     }
-    const { caller, message } = direct
-    openInline(state, caller)
-    const id = idOf(state.operationId, index)
-    const one = yield* apart(handle(server, runner, logs, { ...direct, id }, current, undefined))
-    const answer = answerOf(message, one) ?? inlineAnswer(state)
-    if (one.stopped || one.locks || one.isGone === true || answer === undefined) return yield* Effect.fail(APART)
-    durable.push(...yield* apart(prepare(server, one, { tag: message.tag, logs, index: undefined })))
-    current = one.state
-    handled.push({ handled: one, id, progress: { _tag: "Handled", answer }, caller })
+    const { logs, prepared, ran } = yield* Effect.updateContext(
+      one(server, state, call, index, current),
+      (_: Context.Context<never>) => call.context
+    )
+    current = ran.handled.state
+    lines.push(logs)
+    durable.push(...prepared)
+    handled.push(ran)
   }
   const saved = yield* apart(save(server, state, loaded, current))
   yield* keep(server, state, durable)
   state.onCommit.push(() => {
-    logs.release()
-    for (const one of handled) record(server, server.metrics.outcome(one.handled.outcome), 1)
+    for (const logs of lines) logs.release()
+    for (const ran of handled) record(server, server.metrics.outcome(ran.handled.outcome), 1)
   })
-  return handled.map((one): Ran => ({
-    ...one,
-    handled: { ...one.handled, state: saved.state },
-    acquired: undefined
-  }))
+  return handled.map((ran): Ran => ({ ...ran, handled: { ...ran.handled, state: saved.state } }))
 })
 
-/** No other message has it: one that runs alone has the id of its transaction. */
-const idOf = (operationId: Uint8Array, index: number): string => {
+/** One of the calls, on the state that the one before left. */
+const one = Effect.fnUntraced(function*(
+  server: Server,
+  state: TransactionState,
+  { direct }: Waiting,
+  index: number,
+  current: unknown
+): Effect.fn.Return<One, Apart> {
+  const { caller, message } = direct
+  const bytes = idOf(state.operationId, index)
+  const id = bytes.toString("hex")
+  const logs = yield* holdLogs
+  const runner = yield* PureRunner.make(server, state, logs, bytes)
+  openInline(state, caller)
+  const handled = yield* apart(handle(server, runner, logs, { ...direct, id }, current, undefined))
+  const answer = answerOf(message, handled) ?? inlineAnswer(state)
+  if (handled.stopped || handled.locks || handled.isGone === true || answer === undefined) {
+    return yield* Effect.fail(APART)
+  }
+  const prepared = yield* apart(prepare(server, handled, { tag: message.tag, logs, index: undefined }))
+  return { logs, prepared, ran: { handled, id, progress: { _tag: "Handled", answer }, acquired: undefined, caller } }
+})
+
+interface One {
+  readonly logs: HeldLogs
+  readonly prepared: ReadonlyArray<Prepared>
+  readonly ran: Ran
+}
+
+/** No other message has it: one that runs alone has the id of its transaction, which is shorter. */
+const idOf = (operationId: Uint8Array, index: number): Buffer => {
   const id = Buffer.alloc(22)
   id.set(operationId.subarray(0, 20))
   id.writeUInt16BE(index, 20)
-  return id.toString("hex")
+  return id
 }
 
 /** Handles those behind a call with it, if there are some; else, or where one of them is set apart, nothing has happened. */
