@@ -1,7 +1,7 @@
 /** How many transactions a walk takes, and what it does where the store gives it short moments only. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
-import { Backend, BackendError, MemoryBackend, Tenant } from "effect-dgen"
+import { type Backend, BackendError, MemoryBackend, Tenant } from "effect-dgen"
 import { walked } from "../../src/internal/inspect/servers.ts"
 import { gathered, Pace } from "../../src/internal/inspect/walking.ts"
 import { Clerk } from "./clerk.ts"
