@@ -44,6 +44,15 @@ if (found.missing === undefined && found.needsPackage) {
 }
 
 const [command, ...args] = process.argv.slice(2)
-const result = run(command, args, withLibrary({ ...process.env, PATH: `${bin}${delimiter}${process.env.PATH ?? ""}` }))
+const result = run(
+  command,
+  args,
+  withLibrary({
+    ...process.env,
+    PATH: `${bin}${delimiter}${process.env.PATH ?? ""}`,
+    // the type tests need a TypeScript that can be called, which 7 cannot: without this one they download another
+    TSTYCHE_TYPESCRIPT_MODULE: "typescript-6"
+  })
+)
 if (result.error) console.error(`cannot run ${command}: ${result.error.message}`)
 process.exit(result.status ?? 1)

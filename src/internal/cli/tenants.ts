@@ -71,7 +71,7 @@ const stats = Command.make(
       })
     )
     if (options.json) return yield* writeJson({ at, definitions, types, hosts, isListComplete })
-    yield* say(`${hosts.length} processes host servers; ${timeText(at)}`)
+    yield* say(`${hosts.length === 1 ? "1 process hosts" : `${hosts.length} processes host`} servers; ${timeText(at)}`)
     if (!isListComplete) yield* say("servers of an earlier version are still being entered into the lists")
     if (definitions.length > 0) yield* write("\n")
     yield* writeRows(definitions, definitionColumns, false)
