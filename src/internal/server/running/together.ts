@@ -111,9 +111,9 @@ const body = Effect.fnUntraced(function*(
       if ((yield* Clock.monotonicTimeNanos) - begunNanos > HANDLING_NANOS) break
       yield* yieldTurn
     }
-    const { logs, prepared, ran } = yield* Effect.updateContext(
+    const { logs, prepared, ran } = yield* Effect.updateContext<One, Apart, never, never>(
       one(server, state, call, index, current),
-      (_: Context.Context<never>) => call.context
+      () => call.context
     )
     current = ran.handled.state
     lines.push(logs)
