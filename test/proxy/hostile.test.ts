@@ -176,6 +176,36 @@ layer(served(), { excludeTestServices: true, timeout: 60_000 })("strangers", (it
         assert.deepStrictEqual(yield* draw("Idempotency-Key: \u00fc\u00df"), [200, 97])
         assert.strictEqual(seen.draws, before + 3)
       }))
+    it.effect("that say two things of a body, or of who asks, hide no request in another one, and are nobody else", () =>
+      Effect.gen(function*() {
+        const inner = head("/desks/put/smuggled", JSON_TYPE, "Content-Length: 12") + "{\"note\":\"a\"}"
+        const bodies = [
+          ["Content-Length: 3", `Content-Length: ${inner.length}`],
+          ["Content-Length: 0", "Transfer-Encoding: chunked"],
+          ["Transfer-Encoding: chunked", "Transfer-Encoding: identity"],
+          ["Transfer-Encoding: xchunked"],
+          ["Content-Length: -1"],
+          ["Content-Length: 1e9"]
+        ]
+        for (const lines of bodies) {
+          const answer = yield* raw(head("/desks/put/outer", JSON_TYPE, ...lines), `0\r\n\r\n${inner}`)
+          assert.oneOf(statusOf(answer), [400, 501], lines.join())
+        }
+        assert.isUndefined(yield* stateOf("smuggled"))
+        const twice = head(
+          "/desks/draw/two",
+          JSON_TYPE,
+          "Content-Length: 12",
+          "Idempotency-Key: k",
+          bearer.trim().replace("ada", "bob")
+        )
+        assert.strictEqual(jsonOf(yield* raw(twice, "{\"amount\":1}")).balance, 99)
+        // it was ada's key, whom the first one names
+        const again = yield* post("/desks/draw/two", { json: { amount: 1 }, key: "k", user: "ada" })
+        assert.strictEqual(again.body.balance, 99)
+        const other = yield* post("/desks/draw/two", { json: { amount: 1 }, key: "k", user: "bob" })
+        assert.strictEqual(other.body.balance, 98)
+      }))
     it.effect("that are of another language are read as what they are", () =>
       Effect.gen(function*() {
         const types = [

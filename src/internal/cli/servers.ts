@@ -9,7 +9,7 @@ import * as Inspect from "../../Inspect.ts"
 import * as Tenant from "../../Tenant.ts"
 import type { Transaction } from "../../Transaction.ts"
 import { walked } from "../inspect/servers.ts"
-import { gathered, Pace, type Page } from "../inspect/walking.ts"
+import { gathered, Pace, type Page, type PageAfter } from "../inspect/walking.ts"
 import * as Arguments from "./arguments.ts"
 import { usage, type UsageError } from "./errors.ts"
 import {
@@ -43,7 +43,7 @@ export const listed = Effect.fnUntraced(function*<Row, E>(options: {
   readonly after: string | undefined
   readonly json: boolean
   readonly columns: ReadonlyArray<Column<Row>>
-  readonly page: (limit: number, after: string | undefined) => Effect.Effect<Page<Row>, E, Transaction>
+  readonly page: PageAfter<Row, E>
   readonly pageLimit: number
 }): Effect.fn.Return<void, E | BackendError, Tenant.Tenant | Output> {
   const tenant = yield* Tenant.Tenant

@@ -44,7 +44,7 @@ import * as Paging from "./paging.ts"
 import type { LookOptions } from "./server.ts"
 import { jsonOf, textOf } from "./texts.ts"
 import { type Value, valueOfBytes } from "./values.ts"
-import { atMost, type Page, streamOf } from "./walking.ts"
+import { atMost, type PageAfter, streamOf } from "./walking.ts"
 
 /** The most types of one page, and the most jobs. */
 const TYPES_LIMIT = 1_000
@@ -327,10 +327,9 @@ export const jobs = Effect.fnUntraced(function*(
 
 /** A page as a walk needs it. */
 export const walkedJobs =
-  (type: Tuple.Element, input?: JobOptions) =>
-  (rows: number, after: string | undefined): Effect.Effect<Page<JobRow>, InvalidOption, Transaction> =>
+  (type: Tuple.Element, input?: JobOptions): PageAfter<JobRow, InvalidOption> => (limit, after) =>
     Effect.map(
-      jobs(type, { ...input, limit: atMost(input?.limit, rows), after: after ?? input?.after }),
+      jobs(type, { ...input, limit: atMost(input?.limit, limit), after: after ?? input?.after }),
       (page) => ({ rows: page.jobs, looked: page.looked, next: page.next })
     )
 

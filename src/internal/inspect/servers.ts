@@ -25,7 +25,7 @@ import type { TransactionState } from "../transactions/state.ts"
 import { InvalidOption } from "./errors.ts"
 import * as Paging from "./paging.ts"
 import { type Tuid, tuidOf } from "./texts.ts"
-import { atMost, streamOf } from "./walking.ts"
+import { atMost, type PageAfter, streamOf } from "./walking.ts"
 
 /** The most rows of one page. */
 export const PAGE_LIMIT = 1_000
@@ -398,13 +398,13 @@ const pageOf = Effect.fnUntraced(function*(
   return { servers: found, looked, next: at === undefined ? undefined : Paging.cursorAt(at, under) }
 })
 
-/** A page as a walk needs it: with so many rows at the most, of as many looks. */
-export const walked = (input?: ServerOptions) => (rows: number, after: string | undefined) =>
+/** A page as a walk needs it. */
+export const walked = (input?: ServerOptions): PageAfter<ServerRow, InvalidOption> => (limit, after, look) =>
   Effect.map(
     servers({
       ...input,
-      limit: atMost(input?.limit, rows),
-      look: atMost(input?.look, rows),
+      limit: atMost(input?.limit, limit),
+      look: atMost(input?.look, look),
       after: after ?? input?.after
     }),
     ({ looked, next, servers }) => ({ rows: servers, looked, next })

@@ -32,7 +32,7 @@ export class Pace {
   }
 
   longer(): void {
-    this.rows = Math.min(this.#most, this.rows * 2)
+    this.rows = Math.min(this.#most, this.rows + Math.ceil(this.rows / 4))
   }
 }
 
@@ -66,6 +66,13 @@ export interface Page<Row> {
   readonly next: string | undefined
 }
 
+/** A page of so many rows at the most, behind a cursor, of so many looks where rows are chosen among others. */
+export type PageAfter<Row, E> = (
+  limit: number,
+  after: string | undefined,
+  look: number
+) => Effect.Effect<Page<Row>, E, Transaction>
+
 /** Until where a walk goes, whatever it has found. */
 export interface Bounds {
   readonly limit: number
@@ -77,7 +84,7 @@ export interface Bounds {
 export const gathered = Effect.fnUntraced(function*<Row, E>(
   tenant: Tenant["Service"],
   pace: Pace,
-  page: (rows: number, after: string | undefined) => Effect.Effect<Page<Row>, E, Transaction>,
+  page: PageAfter<Row, E>,
   { after, limit, look, millis }: Bounds & { readonly after: string | undefined }
 ): Effect.fn.Return<Page<Row>, E | BackendError> {
   const until = (yield* Clock.currentTimeMillis) + millis
@@ -85,9 +92,12 @@ export const gathered = Effect.fnUntraced(function*<Row, E>(
   let looked = 0
   let next = after
   do {
-    const most = Math.min(limit - rows.length, look - looked)
-    const at = next
-    const found: Page<Row> = yield* paced(tenant, pace, (some) => page(Math.min(some, most), at))
+    const [rowsLeft, looksLeft, at] = [limit - rows.length, look - looked, next]
+    const found: Page<Row> = yield* paced(
+      tenant,
+      pace,
+      (some) => page(Math.min(some, rowsLeft), at, Math.min(some, looksLeft))
+    )
     rows.push(...found.rows)
     looked += found.looked
     next = found.next
@@ -98,13 +108,13 @@ export const gathered = Effect.fnUntraced(function*<Row, E>(
 /** All of a list, page by page. */
 export const streamOf = <Row, E>(
   most: number,
-  page: (rows: number, after: string | undefined) => Effect.Effect<Omit<Page<Row>, "looked">, E, Transaction>
+  page: PageAfter<Row, E>
 ): Stream.Stream<Row, E | BackendError, Tenant> =>
   Stream.unwrap(Effect.map(Tenant, (tenant) => {
     const pace = new Pace(most)
     return Stream.paginate(undefined as string | undefined, (after) =>
       Effect.map(
-        paced(tenant, pace, (rows) => page(rows, after)),
+        paced(tenant, pace, (rows) => page(rows, after, rows)),
         ({ next, rows }) => [rows, next === undefined ? Option.none() : Option.some(next)] as const
       ))
   }))
