@@ -122,6 +122,25 @@ const checkAdd = Effect.fnUntraced(function*(model: Model, options: AddOptions) 
   return { ifExists, priority: priority + 0, key }
 })
 
+/** All that an add asks for, checked. */
+const checkAll = Effect.fnUntraced(function*(model: Model, id: Tuple.Element, input: AddOptions, now: number) {
+  const options = yield* optionsOf(model, input)
+  yield* checkId(model, id)
+  const asked = yield* checkAdd(model, options)
+  const dependencies = yield* checkDependencies(model, options)
+  return { ...asked, ...dependencies, scheduledAt: yield* scheduleOf(model, options, now) }
+})
+
+/** What most adds ask for, who have no options: there is nothing to check. */
+const PLAIN: Effect.Success<ReturnType<typeof checkAll>> = {
+  ifExists: "error",
+  priority: 0,
+  key: undefined,
+  dies: true,
+  parents: [],
+  scheduledAt: undefined
+}
+
 export const add = (
   model: Model,
   id: Tuple.Element,
@@ -137,12 +156,10 @@ export const addTo = Effect.fnUntraced(function*(
   input: AddOptions | undefined
 ): Effect.fn.Return<Added, AddError> {
   const { model } = place
-  const options = yield* optionsOf(model, input)
-  yield* checkId(model, id)
-  const { ifExists, key, priority } = yield* checkAdd(model, options)
-  const { dies, parents } = yield* checkDependencies(model, options)
   const now = place.state.timeMillis
-  const scheduledAt = yield* scheduleOf(model, options, now)
+  const { dies, ifExists, key, parents, priority, scheduledAt } = input === undefined
+    ? yield* Effect.as(checkId(model, id), PLAIN)
+    : yield* checkAll(model, id, input, now)
   const bytes = yield* encodeData(model, id, data)
   const row = yield* Places.load(place, id)
   if (row === undefined) {
