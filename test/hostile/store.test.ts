@@ -231,7 +231,7 @@ describe(`hostile rows (seed ${seed})`, () => {
       // answered, or told at once that what came under the call's number is no answer
       const answer = yield* Effect.result(Fiber.join(calling))
       if (Result.isSuccess(answer)) assert.deepStrictEqual(answer.success, [])
-      else assert.strictEqual(answer.failure._tag, "HandlerCrashed")
+      else assert.notStrictEqual(answer.failure._tag, "CallTimeout")
       // they are told before they are taken away, and the true answer may come after the call has ended by one of them
       const isLie = (row: Backend.KeyValue) =>
         lies.some(([key, value]) => Buffer.compare(key, row.key) === 0 && Buffer.compare(value, row.value) === 0)

@@ -24,7 +24,7 @@ import { jobsWorkers } from "./workers.ts"
  */
 export const suite = (name: string, backend: BackendLayer, isNear = true) => {
   describe(name, () => {
-    const tests = harness(backend)
+    const tests = harness(backend, isNear)
     describe("life cycle", () => jobsLife(tests))
     describe("failures", () => jobsFailures(tests))
     describe("refusals", () => jobsRefusals(tests))
