@@ -4,7 +4,7 @@ import { Deferred, Effect, Exit, Fiber, Layer, Option, Schema, Scope } from "eff
 import { DgenServer, DurableQueue, Tenant, Transaction, Tuple } from "effect-dgen"
 import { libraryPrefix } from "../../../src/internal/tenant/layout.ts"
 import { Desk, held, startDesk } from "./desk.ts"
-import { grains, Mill, startMill } from "./mill.ts"
+import { grains, Mill, type Run, startMill } from "./mill.ts"
 import {
   defectOf,
   elsewhere,
@@ -306,6 +306,25 @@ export const lifeSuite = (name: string, backend: Store) => {
         yield* Deferred.succeed(go, undefined)
         yield* Scope.close(scope, Exit.void)
         assert.deepStrictEqual(yield* scan(["Mill"]), [])
+      })
+    )
+    live(
+      "by stop takes nothing more, also in a batch that has begun",
+      Effect.gen(function*() {
+        const { head } = yield* keysOf(["Mill"])
+        let ending: Effect.Effect<void> = Effect.void
+        const met = yield* Deferred.make<void>()
+        const tenant = yield* tapped({ gets: (key) => void (Buffer.compare(key, head) === 0 && Effect.runFork(ending)) })
+        const runs: Array<Run> = []
+        const server = yield* inside(tenant)(startMill({}, runs))
+        const client = yield* Mill.client()
+        ending = Effect.andThen(Deferred.succeed(met, undefined), server.stop())
+        yield* client.castAll(grains("late"))
+        // it is stopped while it reads
+        yield* Deferred.await(met)
+        yield* server.stop()
+        assert.strictEqual(yield* client.queueLength, 1)
+        assert.deepStrictEqual(runs, [])
       })
     )
     live(

@@ -133,6 +133,8 @@ export const batchBody = Effect.fnUntraced(function*(
     Queue.peek(state, server.keys, server.isHosted ? pace.limit + 1 : pace.limit)
   ], { concurrency: "unbounded" })
   if (bytes === undefined && !server.isHosted) return { _tag: "Gone" }
+  // it was told to end while this was read: what waits is for the next one who runs it
+  if (isEnded(server)) return { _tag: "Again", died: undefined }
   if (state.timeMillis - pace.measuredMillis >= MEASURE_MILLIS) yield* measure(server, state, pace)
   const head = bytes === undefined
     ? undefined
