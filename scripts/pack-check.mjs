@@ -90,8 +90,10 @@ writeFileSync(
     include: ["page.ts"]
   })
 )
-run("compiling the consumer", "tsc", ["-p", "."], consumer)
-run("compiling the page of the consumer", "tsc", ["-p", "page.json"], consumer)
+// by its path: the TypeScript of the type tests has a `tsc` too
+const tsc = join(process.cwd(), "node_modules", "typescript", "bin", "tsc")
+run("compiling the consumer", "node", [tsc, "-p", "."], consumer)
+run("compiling the page of the consumer", "node", [tsc, "-p", "page.json"], consumer)
 const printed = run("running the consumer", "node", ["main.ts"], consumer).trim()
 if (printed !== "41 ok 1") {
   console.error(`the consumer printed ${JSON.stringify(printed)}`)
