@@ -3,7 +3,7 @@
  * can do that. Nothing may be written twice, or over what came later.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Layer } from "effect"
+import { Context, Effect, Exit, Layer } from "effect"
 import { Backend, BackendError, MemoryBackend, Tenant, Transaction } from "effect-dgen"
 import { copy } from "../../src/internal/cli/copy.ts"
 
@@ -86,6 +86,34 @@ describe("a commit that arrives late", () => {
         assert.strictEqual(count![0], 1)
       }).pipe(onTenant(late.backend, "late"))
     }).pipe(Effect.scoped))
+
+  for (
+    const [what, end] of [
+      ["failed", Effect.fail("declined")],
+      ["only read", Transaction.get(["balance"])]
+    ] as const
+  ) {
+    it.live(`is not applied when a later try of its transaction has ${what}`, () =>
+      Effect.gen(function*() {
+        const late = yield* makeLate
+        yield* Effect.gen(function*() {
+          yield* Tenant.transact(Transaction.set(["balance"], Uint8Array.of(0)))
+          late.fate = inOrder(["late"])
+          let tries = 0
+          const pay = Effect.suspend(() => ++tries === 1 ? Transaction.set(["paid"], Uint8Array.of(1)) : end)
+          assert.strictEqual(
+            Exit.isFailure(yield* Effect.exit(Tenant.transact<unknown, string>(pay))),
+            what === "failed"
+          )
+          assert.strictEqual(tries, 2)
+          yield* late.arrive
+          assert.isUndefined(yield* Tenant.transact(Transaction.get(["paid"])))
+          // the next one is a transaction like any other
+          yield* Tenant.transact(Transaction.set(["paid"], Uint8Array.of(2)))
+          assert.deepStrictEqual(yield* Tenant.transact(Transaction.get(["paid"])), Uint8Array.of(2))
+        }).pipe(onTenant(late.backend, "fenced"))
+      }).pipe(Effect.scoped))
+  }
 
   it.live("of a copy does not write over what the target did since", () =>
     Effect.gen(function*() {

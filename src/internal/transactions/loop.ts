@@ -114,6 +114,7 @@ const loop = Effect.fnUntraced(function*<A, E>(
     if (outcome.inCommit && error.isMaybeCommitted) {
       unknown = error
       wasUnknown = true
+      if (slot !== undefined) slot.isAwaited = true
     }
     spentMillis += Math.min(TRY_LIMIT_MILLIS, clock.currentTimeMillisUnsafe() - started)
     const over = spentMillis > RETRY_LIMIT_MILLIS ||
@@ -121,7 +122,7 @@ const loop = Effect.fnUntraced(function*<A, E>(
     const retryable = error.isRetryable || (error.isMaybeCommitted && slot !== undefined && outcome.inCommit)
     if (over || !retryable) {
       // what may have been applied must not be answered "failed" with an error that says it was not
-      if (slot !== undefined && (outcome.inCommit || unknown !== undefined)) slot.retire()
+      if (slot !== undefined && outcome.inCommit) slot.retire()
       return yield* unknown ?? error
     }
     observer.retried?.(error, tries)
@@ -183,7 +184,7 @@ const runTry = <A, E>(
         return Effect.onExit(
           slot === undefined || tries === 1
             ? run
-            : lookBack(state, restore(slot.applied(state, id)), run, observer, computed),
+            : lookBack(state, slot, restore(slot.applied(state, id)), run, observer, computed),
           () => Effect.sync(() => state.close())
         )
       }
@@ -234,6 +235,7 @@ const twice = <A, E>(
 /** What an earlier try computed, if it was applied after all; else the next one runs (4). */
 const lookBack = <A, E>(
   state: TransactionState,
+  slot: Slot,
   applied: Effect.Effect<number>,
   run: Effect.Effect<Try<A, E>>,
   observer: Observer<A>,
@@ -246,6 +248,7 @@ const lookBack = <A, E>(
     if (done === undefined) {
       return Effect.map(run, (outcome) => outcome._tag === "Failed" ? { ...outcome, hasLooked: true } : outcome)
     }
+    slot.isAwaited = false
     const thrown: Array<unknown> = []
     accepted(done, observer, thrown)
     committed(done.state, thrown)
@@ -277,14 +280,25 @@ const told = <A, E>(thrown: ReadonlyArray<unknown>, outcome: Try<A, E>): Effect.
     outcome
   )
 
-/** A failure is an answer too: it is given when what the body read is durable, and nothing else is written. */
-const settleFailure = <A, E>(state: TransactionState, exit: Exit.Failure<A, E>): Effect.Effect<Try<A, E>> =>
-  Cause.hasInterrupts(exit.cause)
-    ? Effect.succeed({ _tag: "Done", exit })
-    : Effect.match(state.driver.commit(EMPTY, () => {}), {
-      onSuccess: (): Try<A, E> => ({ _tag: "Done", exit }),
-      onFailure: (error): Try<A, E> => failed(error, false)
-    })
+/**
+ * A failure is an answer too: it is given when what the body read is durable, and nothing else is written, by this try or
+ * by an earlier one (4).
+ */
+const settleFailure = <A, E>(
+  state: TransactionState,
+  exit: Exit.Failure<A, E>,
+  slot: Slot | undefined
+): Effect.Effect<Try<A, E>> => {
+  if (Cause.hasInterrupts(exit.cause)) return Effect.succeed({ _tag: "Done", exit })
+  const fence = slot?.isAwaited === true ? slot.fence(state.operationId) : undefined
+  return Effect.match(state.driver.commit(fence ?? EMPTY, () => {}), {
+    onSuccess: (): Try<A, E> => {
+      if (slot !== undefined) slot.isAwaited = false
+      return { _tag: "Done", exit }
+    },
+    onFailure: (error): Try<A, E> => failed(error, fence !== undefined)
+  })
+}
 
 const EMPTY: CommitRequest = { mutations: [], readConflicts: [], writeConflicts: [], watches: [] }
 
@@ -297,9 +311,9 @@ const finish = <A, E>(
   computed: Array<Done<A>>
 ): Effect.Effect<Try<A, E>> => {
   if (state.failure !== undefined) return Effect.succeed(failed(state.failure, false))
-  if (Exit.isFailure(exit)) return settleFailure(state, exit)
+  if (Exit.isFailure(exit)) return settleFailure(state, exit, slot)
   for (const hook of state.beforeCommit) hook()
-  if (state.hasWrites) slot?.write(state)
+  if (state.hasWrites || slot?.isAwaited === true) slot?.write(state)
   if (state.failure !== undefined) return Effect.succeed(failed(state.failure, false))
   const done: Done<A> = { value: exit.value, state }
   computed[tries] = done
@@ -313,6 +327,7 @@ const finish = <A, E>(
   return Effect.matchEffect(state.driver.commit(state.request(), accept), {
     onSuccess: (versionstamp) => {
       state.versionstamp = versionstamp
+      if (slot !== undefined) slot.isAwaited = false
       accept()
       committed(state, thrown)
       return told(thrown, { _tag: "Done", exit })

@@ -9,12 +9,14 @@
  * 2. Every try reads the slot for conflict and writes its operation and its number to it. So at most one try of an
  *    operation is ever applied, and a later try sees which.
  * 3. Only its owner writes a slot. A slot whose operation ended without an answer is never used again: a late commit
- *    of it may still arrive.
+ *    of it may still arrive. While one may, a try that has nothing to write, or fails, writes its slot all the same: what
+ *    comes after that is refused (2), and nothing is applied that was said not to be.
  * 4. A slot that was not written for `SLOT_REFRESH_MILLIS` is made anew before it is used, long before a sweep may
  *    take it.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import type { CommitRequest } from "../../Backend.ts"
 import { type BackendError, CommitUnknown } from "../../BackendError.ts"
 import { equalsBytes } from "../../Tuple.ts"
 import * as Keys from "../data/keys.ts"
@@ -33,6 +35,8 @@ export class Slot {
   readonly key: Uint8Array
   writtenMillis = -Infinity
   retired = false
+  /** Whether a commit of the operation was not answered, and nothing was written to the slot since (3). */
+  isAwaited = false
 
   constructor(key: Uint8Array) {
     this.key = key
@@ -42,6 +46,13 @@ export class Slot {
   write(state: TransactionState): void {
     state.addReadConflict(Keys.single(this.key))
     state.set(this.key, state.operationId)
+  }
+
+  /** A commit that writes to the slot alone, so that no earlier one is applied after it (3). */
+  fence(operationId: Uint8Array): CommitRequest {
+    const conflicts = [Keys.single(this.key)]
+    const mutations = [{ op: "set" as const, key: this.key, value: operationId }]
+    return { mutations, readConflicts: conflicts, writeConflicts: conflicts, watches: [] }
   }
 
   /** The number of the earlier try that was applied, or 0; the try must have none applied to run its body. */
@@ -87,7 +98,7 @@ export class Slots {
       use,
       (slot) =>
         Effect.sync(() => {
-          if (!slot.retired) this.#free.push(slot)
+          if (!slot.retired && !slot.isAwaited) this.#free.push(slot)
         })
     )
   }

@@ -314,7 +314,9 @@ export const lifeSuite = (name: string, backend: Store) => {
         const { head } = yield* keysOf(["Mill"])
         let ending: Effect.Effect<void> = Effect.void
         const met = yield* Deferred.make<void>()
-        const tenant = yield* tapped({ gets: (key) => void (Buffer.compare(key, head) === 0 && Effect.runFork(ending)) })
+        const tenant = yield* tapped({
+          gets: (key) => void (Buffer.compare(key, head) === 0 && Effect.runFork(ending))
+        })
         const runs: Array<Run> = []
         const server = yield* inside(tenant)(startMill({}, runs))
         const client = yield* Mill.client()
