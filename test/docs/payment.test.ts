@@ -1,8 +1,12 @@
 /** The payment of examples/paymentServer.ts charges once, whatever happens while it runs. */
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber, Layer, Logger, Scope } from "effect"
-import { MemoryBackend, Tenant } from "effect-dgen"
+import { MemoryBackend, SqliteBackend, Tenant } from "effect-dgen"
+import { type ChildProcess, fork } from "node:child_process"
+import * as fs from "node:fs"
+import * as path from "node:path"
 import { behaviour, Order, OrderLocked, Payments } from "../../examples/paymentServer.ts"
+import { temporaryFolder } from "../support/temporary.ts"
 
 /** A service that charges once for each key. It does not answer its first request, and says when that has come. */
 const bank = Effect.gen(function*() {
@@ -45,6 +49,31 @@ const patientBank = Effect.gen(function*() {
     requests: () => requests
   }
 })
+
+/** A process that runs the order; it ends with the test. */
+const started = (filename: string, folder: string, stops: "before" | "after" | "never") =>
+  Effect.acquireRelease(
+    Effect.sync(() =>
+      fork(path.join(import.meta.dirname, "paymentChild.ts"), [filename, folder, stops], {
+        execArgv: ["--conditions=effect-dgen-source", "--disable-warning=ExperimentalWarning"]
+      })
+    ),
+    (child) => Effect.sync(() => child.kill("SIGKILL"))
+  )
+
+const ended = (child: ChildProcess) =>
+  Effect.callback<void>((resume) => void child.once("exit", () => resume(Effect.void)))
+
+/** Waits until a process says so; one that ends instead is an error. */
+const said = (child: ChildProcess, what: string) =>
+  Effect.raceFirst(
+    Effect.callback<void>((resume) => {
+      const hear = (message: unknown) => message === what && resume(Effect.void)
+      child.on("message", hear)
+      return Effect.sync(() => child.off("message", hear))
+    }),
+    Effect.andThen(ended(child), Effect.die(new Error(`the process ended before it was ${what}`)))
+  )
 
 const startOrder = (layer: Layer.Layer<Payments>) =>
   Order.start(behaviour, { tuid: ["order", 1], lockTimeout: "1 minute", grace: "20 millis" }).pipe(
@@ -117,7 +146,7 @@ describe("examples/paymentServer.ts", () => {
       assert.strictEqual(requests(), 1)
     }))
 
-  paysOnce("a process that dies", ({ answer, asked, layer, requests }) =>
+  paysOnce("a process that stands still", ({ answer, asked, layer, requests }) =>
     Effect.gen(function*() {
       // this one never comes back from its first request
       const dead = yield* startOrder(layer)
@@ -146,4 +175,33 @@ describe("examples/paymentServer.ts", () => {
       assert.strictEqual(yield* next.call("Pay", { key }), receipt)
       assert.strictEqual(requests(), 2)
     }))
+
+  for (const dies of ["before", "after"] as const) {
+    it.live(`pays once: a process that is killed ${dies} the bank has charged`, () =>
+      Effect.gen(function*() {
+        const folder = temporaryFolder()
+        const filename = path.join(folder, "orders.db")
+        const store = Tenant.layer(["payment"]).pipe(Layer.provide(SqliteBackend.layer({ filename })))
+        yield* Effect.gen(function*() {
+          const first = yield* started(filename, folder, dies)
+          yield* said(first, "ready")
+          const order = yield* Order.client({ tuid: ["order", 1] })
+          yield* order.cast("Add", { cents: 1_750 })
+          const hangs = yield* Effect.forkChild(said(first, "hangs"), { startImmediately: true })
+          const paying = yield* Effect.forkChild(order.call("Pay", { key, timeout: "1 minute" }))
+          yield* Fiber.join(hangs)
+          const end = yield* Effect.forkChild(ended(first), { startImmediately: true })
+          first.kill("SIGKILL")
+          yield* Fiber.join(end)
+          yield* started(filename, folder, "never")
+          // who waited is answered, and so is who asks again
+          assert.strictEqual(yield* Fiber.join(paying), receipt)
+          assert.strictEqual(yield* order.call("Pay", { key }), receipt)
+          assert.strictEqual((yield* order.state)?.status, "paid")
+          assert.strictEqual(yield* order.queueLength, 0)
+        }).pipe(Effect.provide(store))
+        assert.deepStrictEqual(fs.readdirSync(folder).filter((name) => name.startsWith("charged")), [`charged ${key}`])
+        assert.strictEqual(fs.readFileSync(path.join(folder, "requests"), "utf8"), `${key}\n${key}\n`)
+      }).pipe(Effect.scoped), 60_000)
+  }
 })
