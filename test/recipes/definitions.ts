@@ -43,6 +43,31 @@ const first = { name: "Ada Lovelace", lines: [] }
 /** Before: a state with a name and lines, of which each message adds one. */
 const lines = (): Program => program(Lines, { Add: DgenServer.cast(text), Read }, { Add: add, Read: keep }, first)
 
+/** The same with a message more. */
+const clearing = (): Program =>
+  program(
+    Lines,
+    { Add: DgenServer.cast(text), Read, Clear: DgenServer.cast() },
+    { Add: add, Read: keep, Clear: (_, state) => DgenServer.noReply({ ...state, lines: [] }) },
+    first
+  )
+
+/** The same with a durable action, which is asked for with each line. */
+const telling = (): Program =>
+  program(
+    Lines,
+    { Add: DgenServer.cast(text), Read },
+    {
+      Add: ({ text }, state) =>
+        DgenServer.noReply({ ...state, lines: [...state.lines, text] }, [
+          { server: "Recipe", tag: "Tell", payload: { text } }
+        ]),
+      Read: keep
+    },
+    first,
+    { Tell: DgenServer.durable({ payload: text.payload }) }
+  )
+
 /** After: another shape of the same, made by a step. */
 const shaped = <S extends Schema.Codec<any, any, never, never>>(
   schema: S,
@@ -120,14 +145,9 @@ export const recipes: { readonly [name: string]: { readonly old: () => Program; 
   },
   "a new kind of message": {
     old: lines,
-    new: () =>
-      program(
-        Lines,
-        { Add: DgenServer.cast(text), Read, Clear: DgenServer.cast() },
-        { Add: add, Read: keep, Clear: (_, state) => DgenServer.noReply({ ...state, lines: [] }) },
-        first
-      )
+    new: clearing
   },
+  "a kind of message that goes": { old: clearing, new: lines },
   "a new field of a payload": {
     old: lines,
     new: () =>
@@ -179,19 +199,7 @@ export const recipes: { readonly [name: string]: { readonly old: () => Program; 
   },
   "a new durable action": {
     old: lines,
-    new: () =>
-      program(
-        Lines,
-        { Add: DgenServer.cast(text), Read },
-        {
-          Add: ({ text }, state) =>
-            DgenServer.noReply({ ...state, lines: [...state.lines, text] }, [
-              { server: "Recipe", tag: "Tell", payload: { text } }
-            ]),
-          Read: keep
-        },
-        first,
-        { Tell: DgenServer.durable({ payload: text.payload }) }
-      )
-  }
+    new: telling
+  },
+  "a durable action that goes": { old: telling, new: lines }
 }

@@ -117,6 +117,23 @@ describe("a recipe for messages:", () => {
     const again = await start(filename, name, "new")
     assert.deepInclude(await read(again), { lines: ["3"] })
   })
+  recipe("a kind of message that goes", async (filename) => {
+    const name = "a kind of message that goes"
+    const old = await start(filename, name, "old")
+    await write(old, "1")
+    await old.ask("cast", "Clear")
+    // nobody sends it any more, and none waits
+    assert.deepInclude(await read(old), { lines: [] })
+    const young = await start(filename, name, "new")
+    await write(young, "2")
+    await write(old, "3")
+    assert.deepInclude(await read(young), { lines: ["2", "3"] })
+    // back again, where it is still known
+    await stop(young)
+    await old.ask("cast", "Clear")
+    await write(old, "4")
+    assert.deepInclude(await read(old), { lines: ["4"] })
+  })
   for (
     const [name, payload, lines] of [
       ["a new field of a payload", { text: "2", times: 2 }, ["1", "2"]],
@@ -165,5 +182,21 @@ describe("a recipe for durable actions:", () => {
     await write(old, "3")
     assert.include((await read(old)).lines, "3")
     assert.deepStrictEqual(old.acted, [])
+  })
+  recipe("a durable action that goes", async (filename) => {
+    const name = "a durable action that goes"
+    const old = await start(filename, name, "old")
+    await write(old, "1")
+    // none waits
+    while (old.acted.length === 0) await read(old)
+    const young = await start(filename, name, "new")
+    await write(young, "2")
+    await write(old, "3")
+    // whichever program handled them: what was asked for is run by the one that knows it
+    assert.deepInclude(await read(young), { lines: ["1", "2", "3"] })
+    await stop(young)
+    await write(old, "4")
+    while (!old.acted.some(({ payload }) => payload.text === "4")) await read(old)
+    assert.deepInclude(await read(old), { lines: ["1", "2", "3", "4"] })
   })
 })
