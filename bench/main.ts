@@ -6,6 +6,7 @@
  *   npm run bench -- --only backlog --backlog 1000000
  *   npm run bench -- --only idle --servers 10000
  *   npm run bench -- --only hosting --existing 1000000
+ *   npm run bench -- --only hosting --part timers
  *   npm run bench -- --only clearing --messages 1000000
  *   npm run bench -- --only keys
  *   npm run bench -- --only dashboard

@@ -28,7 +28,9 @@ export const options = parseArgs({
     /** How many messages are killed with their server. */
     messages: { type: "string", default: "1000000" },
     /** One part alone. */
-    only: { type: "string" }
+    only: { type: "string" },
+    /** Of the hosted servers one part alone: existing, waking, timers, fairness. */
+    part: { type: "string" }
   }
 }).values
 

@@ -36,6 +36,8 @@ import { TryRequest } from "./request.ts"
 const USER_VERSION_LIMIT = 65_535
 
 const STAMP_BYTES = 10
+const LEAST_STAMP = "\0".repeat(STAMP_BYTES)
+const GREATEST_STAMP = "\xff".repeat(STAMP_BYTES)
 
 /** FoundationDB takes the stamp's place in the last bytes of a value, and counts them. */
 const STAMP_POSITION_BYTES = 4
@@ -43,9 +45,11 @@ const STAMP_POSITION_BYTES = 4
 /** Remembers what it holds at this moment: the function that it returns brings that back. */
 type Participant = () => () => void
 
+/** Where a key with a versionstamp may come to lie, as texts: every read is held against all of these. */
 interface Unreadable {
-  readonly begin: Uint8Array
-  readonly end: Uint8Array
+  readonly begin: string
+  readonly end: string
+  /** Where the versionstamp begins. */
   readonly position: number
 }
 
@@ -257,11 +261,13 @@ export class TransactionState {
 
   setVersionstampedKey(key: Uint8Array, position: number, value: Uint8Array): void {
     if (!this.#checkWrite(key, value)) return
-    const begin = key.slice()
-    begin.fill(0, position, position + STAMP_BYTES)
-    const end = Keys.next(key)
-    end.fill(0xff, position, position + STAMP_BYTES)
-    this.#unreadable.push({ begin, end, position })
+    const before = Keys.toText(key.subarray(0, position))
+    const after = Keys.toText(key.subarray(position + STAMP_BYTES))
+    this.#unreadable.push({
+      begin: before + LEAST_STAMP + after,
+      end: `${before}${GREATEST_STAMP}${after}\0`,
+      position
+    })
     this.#stamped.push({ op: "versionstampedKey", key, position, value })
     this.#charge(3 * charged(this, key) + 1 + value.length)
   }
@@ -468,17 +474,15 @@ export class TransactionState {
 
   /** How far a range can be read before it meets what this transaction writes with a versionstamp (3). */
   #readableBound(low: string, high: string, reverse: boolean): Effect.Effect<string> {
-    const overlapping = this.#unreadable.filter((range) =>
-      Keys.toText(range.begin) < high && Keys.toText(range.end) > low
-    )
+    const overlapping = this.#unreadable.filter(({ begin, end }) => begin < high && end > low)
     if (overlapping.length === 0) return Effect.succeed(reverse ? low : high)
     return Effect.map(this.#guard(this.driver.readVersion), (version) => {
       let bound = reverse ? low : high
       for (const range of overlapping) {
-        const begin = range.begin.slice()
+        const begin = Keys.fromText(range.begin)
         new DataView(begin.buffer, begin.byteOffset).setBigUint64(range.position, version + 1n)
         const from = Keys.toText(begin)
-        const to = Keys.toText(range.end)
+        const to = range.end
         if (reverse) {
           if (to > bound) bound = to < high ? to : high
         } else if (from < bound) bound = from > low ? from : low
@@ -488,8 +492,7 @@ export class TransactionState {
   }
 }
 
-const covers = (range: Unreadable, text: string): boolean =>
-  Keys.toText(range.begin) <= text && text < Keys.toText(range.end)
+const covers = ({ begin, end }: Unreadable, text: string): boolean => begin <= text && text < end
 
 const charged = (state: TransactionState, key: Uint8Array): number =>
   Math.max(0, key.length - state.prefix.length) + KEY_PREFIX_ALLOWANCE_BYTES

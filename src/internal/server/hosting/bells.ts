@@ -43,8 +43,12 @@ const UNSURE_MILLIS = 50
 /** After a failure of the store. */
 const AWAY_MILLIS = 500
 
-/** Due wake-ups that one transaction turns into entries. */
-const WAKES_ROWS = 100
+/** Due wake-ups that one look reads. */
+const WAKES_ROWS = 1_000
+
+/** So many of them one transaction is for, and so many transactions are under way: one waits for the disk, others read. */
+const WAKES_AT_ONCE = 50
+const WAKES_UNDER_WAY = 8
 
 /** What bells lead to. */
 export interface Listening {
@@ -267,19 +271,31 @@ export class Bells {
     })
   }
 
-  /** Turns wake-ups that are due into entries: whoever works on their servers hears of it like of any other. */
+  /** Does what wake-ups are due for: whoever works on their servers hears of it like of any other message. */
   get #wakeDue(): Effect.Effect<void, BackendError> {
-    const { indexes, tenant } = this.#host
-    const body = Effect.flatMap(Transaction, (state) => {
-      const { begin, end } = Tuple.range([], indexes.wakes)
-      return Effect.flatMap(
+    const { due, indexes, tenant } = this.#host
+    const { begin, end } = Tuple.range([], indexes.wakes)
+    const look = Effect.flatMap(Transaction, (state) =>
+      Effect.map(
         state.getRange(begin, end, { limit: WAKES_ROWS, snapshot: true }),
-        (rows) => this.#host.due(rows.map((row) => row.key).filter((key) => dueOf(key, indexes) <= state.timeMillis))
-      )
-    })
-    return transact(tenant, body)
+        (rows) => rows.map((row) => row.key).filter((key) => dueOf(key, indexes) <= state.timeMillis)
+      ))
+    return Effect.flatMap(
+      transact(tenant, look),
+      (keys) =>
+        Effect.forEach(partsOf(keys), (part) => transact(tenant, Effect.asVoid(due(part))), {
+          concurrency: WAKES_UNDER_WAY,
+          discard: true
+        })
+    )
   }
 }
+
+const partsOf = (keys: ReadonlyArray<Uint8Array>): ReadonlyArray<ReadonlyArray<Uint8Array>> =>
+  Array.from(
+    { length: Math.ceil(keys.length / WAKES_AT_ONCE) },
+    (_, part) => keys.slice(part * WAKES_AT_ONCE, (part + 1) * WAKES_AT_ONCE)
+  )
 
 /** When a wake-up is due: at once, where its key says nothing, so that it goes. */
 const dueOf = (key: Uint8Array, indexes: IndexKeys): number => {

@@ -200,16 +200,19 @@ export class Host implements LocalHost {
   #due(rows: ReadonlyArray<Uint8Array>): Effect.Effect<void, never, Transaction> {
     return Effect.gen({ self: this }, function*() {
       const state = yield* Transaction
+      const known = rows.map((row) => {
+        const tuid = tuidOfKey(row, this.#indexes.wakes, 1)
+        return { row, keys: tuid && new ServerKeys(state.prefix, tuid, this.definition) }
+      })
+      yield* state.prefetch(() => known.flatMap(({ keys, row }) => keys ? [row, keys.head, keys.wake] : [row]))
       let bytes = 0
-      for (const row of rows) {
+      for (const { keys, row } of known) {
         // another host was faster
         if ((yield* state.get(row)) === undefined) continue
-        const tuid = tuidOfKey(row, this.#indexes.wakes, 1)
-        if (tuid === undefined) {
+        if (keys === undefined) {
           state.clear(row)
           continue
         }
-        const keys = new ServerKeys(state.prefix, tuid, this.definition)
         const head = yield* state.get(keys.head)
         const isReadable = head === undefined || Result.isSuccess(Heads.decode(head))
         if (!isReadable || bytes > DUE_LIMIT_BYTES) wakeUp(state, keys, row)

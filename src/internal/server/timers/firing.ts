@@ -30,7 +30,10 @@ const SENT_LIMIT_BYTES = 1_000_000
 /** What a key that is taken away counts in its transaction. */
 const SWEPT_BYTES = 2_000
 
-/** Rows that one look reads. */
+/** Rows that the first read of a look asks for: most servers have fewer, and need no other. */
+const FIRST_ROWS = 4
+
+/** Rows that a look reads where there are more. */
 const PAGE_ROWS = 600
 
 /** A tick that is later than this is a missed one, for timers that skip those. */
@@ -60,6 +63,20 @@ export const firstTimer = (state: TransactionState, keys: ServerKeys): Effect.Ef
 const firstDue = (state: TransactionState, keys: ServerKeys): Effect.Effect<number> =>
   Effect.map(firstTimer(state, keys), (row) => row === undefined ? Infinity : row.due)
 
+/** The first timers of a server; all of them where they are few. */
+interface First {
+  readonly rows: ReadonlyArray<Rows.Row>
+  readonly areAll: boolean
+}
+
+const firstTimers = (state: TransactionState, keys: ServerKeys): Effect.Effect<First> => {
+  const { begin, end } = Tuple.range([], keys.timers)
+  return Effect.map(
+    state.getRange(begin, end, { limit: FIRST_ROWS }),
+    (rows) => ({ rows: Rows.assemble(keys, rows, true), areAll: rows.length < FIRST_ROWS })
+  )
+}
+
 /**
  * Sends what is due, and says when there will be something. Keys of messages whose time is over go at the same look: of a
  * started server when its head says that it has met some (`isKeyed`), of a hosted one when the index wakes it for more than
@@ -72,11 +89,13 @@ export const fire = Effect.fnUntraced(function*(
 ): Effect.fn.Return<Looked> {
   const { keys } = server
   const problems: Array<string> = []
-  const first = yield* firstDue(state, keys)
-  const isDue = first <= state.timeMillis
-  const { bytes, done } = isDue ? yield* sendDue(state, keys, problems) : { bytes: 0, done: 0 }
-  const isOther = done > 0 || first < Infinity && (yield* farOnes(server, state, problems))
-  const dueMillis = isOther ? yield* firstDue(state, keys) : first
+  const found = yield* firstTimers(state, keys)
+  const first = found.rows[0]?.due ?? Infinity
+  const { bytes, done, dueMillis: left } = first <= state.timeMillis
+    ? yield* sendDue(state, keys, found, problems)
+    : { bytes: 0, done: 0, dueMillis: first }
+  const isOther = done === 0 && first < Infinity && (yield* farOnes(server, state, problems))
+  const dueMillis = isOther || left === undefined ? yield* firstDue(state, keys) : left
   const { hosted } = server.definition
   const known = hosted ? readWake(yield* state.get(keys.wake)) : undefined
   const looks = hosted ? known !== undefined && (known !== dueMillis || done > 0) : isKeyed
@@ -93,21 +112,39 @@ export const fire = Effect.fnUntraced(function*(
   }
 })
 
-/** Sends the first of the timers that are due. Succeeds with how many it is done with, and their bytes. */
+/** The timers that are due, as many as one look reads. */
+const dueTimers = (state: TransactionState, keys: ServerKeys, { areAll, rows }: First) => {
+  const now = state.timeMillis
+  if (areAll) return Effect.succeed(rows.filter(({ due }) => due <= now))
+  const { begin } = Tuple.range([], keys.timers)
+  const until = Tuple.pack([Math.floor(now) + 1], keys.timers)
+  return Effect.map(
+    state.getRange(begin, until, { limit: PAGE_ROWS }),
+    (found) => Rows.assemble(keys, found, found.length < PAGE_ROWS)
+  )
+}
+
+/** What was sent, and when the next timer is due; `undefined` where that has to be read. */
+type Sent = Pick<Looked, "bytes" | "done"> & { readonly dueMillis: number | undefined }
+
+/** Sends the first of the timers that are due. */
 const sendDue = Effect.fnUntraced(function*(
   state: TransactionState,
   keys: ServerKeys,
+  first: First,
   problems: Array<string>
-): Effect.fn.Return<Pick<Looked, "bytes" | "done">> {
+): Effect.fn.Return<Sent> {
   const now = state.timeMillis
-  const { begin } = Tuple.range([], keys.timers)
-  const until = Tuple.pack([Math.floor(now) + 1], keys.timers)
-  const found = yield* state.getRange(begin, until, { limit: PAGE_ROWS })
   let bytes = 0
   let sent = 0
   let done = 0
-  for (const { keys: pieces, timer } of Rows.assemble(keys, found, found.length < PAGE_ROWS)) {
-    if (done >= SENT_LIMIT || bytes > SENT_LIMIT_BYTES) break
+  let dueMillis = first.rows.find(({ due }) => due > now)?.due ?? Infinity
+  let isAll = first.areAll
+  for (const { keys: pieces, timer } of yield* dueTimers(state, keys, first)) {
+    if (done >= SENT_LIMIT || bytes > SENT_LIMIT_BYTES) {
+      isAll = false
+      break
+    }
     done++
     for (const key of pieces) state.clear(key)
     if (timer === undefined) {
@@ -127,11 +164,15 @@ const sendDue = Effect.fnUntraced(function*(
       send(state, keys, timer, tick)
     }
     const next = ticks?.next(now)
-    if (next === undefined) finish(state, keys, timer, tick !== undefined)
-    else yield* again(state, keys, timer, next, done)
+    if (next === undefined) {
+      finish(state, keys, timer, tick !== undefined)
+      continue
+    }
+    yield* again(state, keys, timer, next, done)
+    dueMillis = Math.min(dueMillis, next)
   }
   if (sent > 0) keys.ring(state)
-  return { bytes, done }
+  return { bytes, done, dueMillis: isAll ? dueMillis : undefined }
 })
 
 /** The tick that a due timer is sent for; `undefined` when all that it missed are skipped. */
