@@ -4,12 +4,17 @@
  * some hundred bytes, and a handler that does nothing.
  *
  *   npm run bench:jobs
+ *   npm run bench:jobs -- --only "16 workers" --against bullmq
  *
+ * `--only` measures the rows whose title has these words, `--against` next to one contender: bullmq, pgBoss or graphileWorker.
  * PostgreSQL and Redis are started in a temporary folder and ended again; where one is missing, its line says so.
  */
+import { parseArgs } from "node:util"
 import { bullmq, type Contender, effectDgen, graphileWorker, onSqlite, pgBoss } from "./jobsContenders.ts"
 import { compare } from "./jobsMeasures.ts"
 import { startPostgres } from "./jobsServers.ts"
+
+const { against, only } = parseArgs({ options: { only: { type: "string" }, against: { type: "string" } } }).values
 
 const started = {
   effectDgen: () => Promise.resolve(effectDgen("SQLite, synchronous=FULL", onSqlite)),
@@ -20,10 +25,11 @@ const started = {
 
 const contenders: Array<Contender> = []
 for (const [name, start] of Object.entries(started)) {
+  if (against !== undefined && name !== "effectDgen" && name !== against) continue
   try {
     contenders.push(await start())
   } catch (cause) {
     console.log(`${name} is left out: ${cause instanceof Error ? cause.message : String(cause)}`)
   }
 }
-await compare(contenders)
+await compare(contenders, only)

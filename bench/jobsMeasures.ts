@@ -54,13 +54,14 @@ const measures: ReadonlyArray<readonly [string, (queue: Queue) => Promise<number
   )
 ]
 
-/** Measures all of them, and shows what the first one is to the best of the others. */
-export const compare = async (contenders: ReadonlyArray<Contender>) => {
+/** Measures all of them, or the rows whose title has these words, and shows what the first one is to the best of the others. */
+export const compare = async (contenders: ReadonlyArray<Contender>, only = "") => {
+  const chosen = measures.filter(([title]) => title.includes(only))
   /** The best of the rounds, which take turns: what disturbs one library for a while disturbs the others, too. */
   const results = new Map<string, Map<Contender, number>>(measures.map(([title]) => [title, new Map()]))
   try {
     for (let round = 0; round < ROUNDS; round++) {
-      for (const [title, measure] of measures) {
+      for (const [title, measure] of chosen) {
         for (const contender of contenders) {
           const queue = await contender.open()
           try {

@@ -4,7 +4,7 @@
  */
 import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
-import { createHash } from "node:crypto"
+import { hash } from "node:crypto"
 import { codecOf, packData } from "../../data/codec.ts"
 import type { Message } from "../definition/model.ts"
 
@@ -22,5 +22,5 @@ export const digestOf = (message: Message, payload: unknown, sent: unknown): Uin
     ? null
     : Result.getOrElse(codecOf(message.payload).encode(payload), () => sent)
   const packed = Result.getOrElse(packData([message.tag, canonical(data)]), () => new Uint8Array(0))
-  return new Uint8Array(createHash("sha256").update(packed).digest())
+  return new Uint8Array(hash("sha256", packed, "buffer"))
 }
