@@ -288,7 +288,7 @@ describe("the gate of a dashboard", () => {
   test(
     "ends with its scope, and says when its port is taken",
     Effect.gen(function*() {
-      const scope = yield* Scope.make()
+      const scope = yield* Scope.fork(yield* Effect.scope)
       const { origin } = yield* Effect.provideService(serve(), Scope.Scope, scope)
       const port = Number(new URL(origin).port)
       const failure = yield* Effect.flip(serve({ port }))

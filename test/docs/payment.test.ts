@@ -84,7 +84,7 @@ describe("examples/paymentServer.ts", () => {
   it.live("charges once when its scope closes during the payment, and the caller asks again", () =>
     Effect.gen(function*() {
       const { asked, charged, layer, requests } = yield* bank
-      const scope = yield* Scope.make()
+      const scope = yield* Scope.fork(yield* Effect.scope)
       const order = yield* startOrder(layer).pipe(Effect.provideService(Scope.Scope, scope))
       yield* order.cast("Add", { cents: 1_750 })
       const paying = yield* Effect.forkChild(order.call("Pay"))
@@ -164,7 +164,7 @@ describe("examples/paymentServer.ts", () => {
 
   paysOnce("a deploy", ({ answer, asked, layer, requests }) =>
     Effect.gen(function*() {
-      const scope = yield* Scope.make()
+      const scope = yield* Scope.fork(yield* Effect.scope)
       const order = yield* startOrder(layer).pipe(Effect.provideService(Scope.Scope, scope))
       const paying = yield* Effect.forkChild(order.call("Pay", { key }))
       yield* asked

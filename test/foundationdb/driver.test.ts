@@ -228,7 +228,7 @@ describe("FoundationDbBackend's driver", () => {
     it.live("with its scope: reads fail as closed, watches too, a commit is waited for, then the connection closes", () =>
       Effect.gen(function*() {
         const fake = makeFake()
-        const scope = yield* Scope.make()
+        const scope = yield* Scope.fork(yield* Effect.scope)
         const backend = yield* Effect.provideService(
           make(settings, () => Promise.resolve(fake.fdb)),
           Scope.Scope,

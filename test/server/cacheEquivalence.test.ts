@@ -188,7 +188,7 @@ const run = (steps: Steps, options: DgenServer.Options) =>
     // actions come after the answer: those of a batch, and of a call past the queue that follows it, run beside each other
     const acted: Array<string> = []
     const start = twin(seen, acted)
-    const opened: { scope: Scope.Closeable } = { scope: yield* Scope.make() }
+    const opened: { scope: Scope.Closeable } = { scope: yield* Scope.fork(yield* Effect.scope) }
     const open = Effect.suspend(() => Effect.provideService(start(options), Scope.Scope, opened.scope))
     let server = yield* open
     // it never handles a queued message: it only writes past the queue
@@ -224,7 +224,7 @@ const run = (steps: Steps, options: DgenServer.Options) =>
           break
         default:
           yield* Scope.close(opened.scope, Exit.void)
-          opened.scope = yield* Scope.make()
+          opened.scope = yield* Scope.fork(yield* Effect.scope)
           server = yield* open
       }
       // one after another, so that both runs have one order

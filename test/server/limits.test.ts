@@ -110,7 +110,7 @@ describe("a handler that computes past the time of its transaction", () => {
   it.effect("does not hold up the scope", () =>
     inMemory(Effect.gen(function*() {
       const begun = yield* Deferred.make<void>()
-      const scope = yield* Scope.make()
+      const scope = yield* Scope.fork(yield* Effect.scope)
       const run = Effect.andThen(Deferred.succeed(begun, undefined), endless["yields for ever"]!)
       const server = yield* start(run).pipe(Effect.provideService(Scope.Scope, scope))
       yield* server.cast("DoCast", "endless")
@@ -169,7 +169,7 @@ describe("an action that takes long", () => {
     })))
   it.effect("goes on for ever without one, and the grace period is counted by the clock", () =>
     inMemory(Effect.gen(function*() {
-      const scope = yield* Scope.make()
+      const scope = yield* Scope.fork(yield* Effect.scope)
       const server = yield* start(Effect.never, {}, Effect.never).pipe(Effect.provideService(Scope.Scope, scope))
       yield* server.cast("DoCast", "act")
       yield* until(server.queueLength, (length) => length === 0)

@@ -152,7 +152,7 @@ describe("a consumer that meets", () => {
             key: Tuple.pack([new Tuple.Versionstamp(new Uint8Array(10)), 0, 1], items)
           }])
         } else {
-          const scope = yield* Scope.make()
+          const scope = yield* Scope.fork(yield* Effect.scope)
           yield* inside(yield* elsewhere)(
             Effect.provideService(New.start(next, { tuid, ...fast, deadLetterThreshold: 1 }), Scope.Scope, scope)
           )
@@ -172,7 +172,7 @@ describe("a consumer that meets", () => {
   timed(
     "one counts from the first meeting, whoever met it",
     Effect.gen(function*() {
-      const scope = yield* Scope.make()
+      const scope = yield* Scope.fork(yield* Effect.scope)
       yield* Effect.provideService(startOld(), Scope.Scope, scope)
       const client = yield* New.client()
       yield* client.cast("Extra", { item: "x" })
@@ -203,7 +203,7 @@ describe("a consumer that meets", () => {
     "one with no grace at once, and one without an end never",
     Effect.gen(function*() {
       const client = yield* New.client()
-      const scope = yield* Scope.make()
+      const scope = yield* Scope.fork(yield* Effect.scope)
       yield* Effect.provideService(startOld({ unreadableGrace: "Infinity" }), Scope.Scope, scope)
       yield* client.cast("Extra", { item: "x" })
       yield* pass("10 days")

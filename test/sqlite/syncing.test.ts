@@ -182,7 +182,7 @@ describe.skipIf(process.platform !== "linux")("SqliteBackend's syncs", () => {
 
   it.live("are waited for by a scope that closes", () =>
     Effect.gen(function*() {
-      const scope = yield* Scope.make()
+      const scope = yield* Scope.fork(yield* Effect.scope)
       const layer = SqliteBackend.layer({ filename: place("closing") })
       const backend = Context.get(yield* Scope.provide(Layer.build(layer), scope), Backend.Backend)
       yield* write(backend, put("before", "1"))

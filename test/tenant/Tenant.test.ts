@@ -85,7 +85,7 @@ describe("pushes", () => {
   it.live("that wait fail when the layer's scope closes, and leave nothing", () =>
     Effect.gen(function*() {
       const { backend, prefix } = yield* Tenant.Tenant
-      const scope = yield* Scope.make()
+      const scope = yield* Scope.fork(yield* Effect.scope)
       const pushes = yield* Pushes.make({
         backend,
         prefix,
@@ -177,7 +177,7 @@ describe("a tenant's layer", () => {
   it.live("keeps its own keys while it lives, and takes them with it", () =>
     Effect.gen(function*() {
       const client = yield* Log.client()
-      const inner = yield* Scope.make()
+      const inner = yield* Scope.fork(yield* Effect.scope)
       const { path } = yield* Tenant.Tenant
       const layer = yield* Layer.build(Layer.fresh(Tenant.layer(path))).pipe(Scope.provide(inner))
       const other = yield* Effect.provideContext(Log.client(), layer)

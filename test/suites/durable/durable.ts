@@ -155,7 +155,7 @@ export const durableSuite = (name: string, backend: Store) => {
       live(
         "whose process is gone run in another one, and a stop of the handle leaves them",
         Effect.gen(function*() {
-          const scope = yield* Scope.make()
+          const scope = yield* Scope.fork(yield* Effect.scope)
           const begun = yield* Deferred.make<void>()
           const first = newDesk(() => Effect.andThen(Deferred.succeed(begun, undefined), Effect.never))
           const clerk = yield* Scope.provide(run(first, { grace: 0 }), scope)
@@ -190,7 +190,7 @@ export const durableSuite = (name: string, backend: Store) => {
       live(
         "that never end hold up their own server alone, and are handed back at the end",
         Effect.gen(function*() {
-          const scope = yield* Scope.make()
+          const scope = yield* Scope.fork(yield* Effect.scope)
           const desk = newDesk(({ item }) => item === "stuck" ? Effect.never : Effect.void)
           const clerk = yield* Scope.provide(run(desk, { grace: 0 }), scope)
           yield* clerk.call("Do", { item: "stuck+behind" })
@@ -249,7 +249,7 @@ export const durableSuite = (name: string, backend: Store) => {
         "are listed page by page, those that wait behind others too",
         Effect.gen(function*() {
           const desk = newDesk(() => Effect.never)
-          const scope = yield* Scope.make()
+          const scope = yield* Scope.fork(yield* Effect.scope)
           const clerk = yield* Scope.provide(run(desk, { grace: 0 }), scope)
           yield* clerk.call("Do", { item: "a+b+c+d" })
           yield* clerk.call("Do", { item: "bare" })
@@ -358,7 +358,7 @@ export const durableSuite = (name: string, backend: Store) => {
       live(
         "end with the scope that runs them, also where their handler closes it",
         Effect.gen(function*() {
-          const scope = yield* Scope.make()
+          const scope = yield* Scope.fork(yield* Effect.scope)
           const closed = yield* Deferred.make<void>()
           const desk = newDesk(() =>
             Effect.andThen(Effect.forkDetach(Scope.close(scope, Exit.void)), Deferred.succeed(closed, undefined))

@@ -47,7 +47,7 @@ const host = (work: Work, options: DgenServer.HostOptions = {}) =>
           Stall.actionsLayer({ Tell: (line) => work.tell?.(line) ?? Effect.void })
         ])
       )
-    const scope = yield* Scope.make()
+    const scope = yield* Scope.fork(yield* Effect.scope)
     yield* Effect.addFinalizer(() => Scope.close(scope, Exit.void))
     const context = yield* Layer.buildWithScope(Layer.fresh(layer), scope)
     return { context, close: Scope.close(scope, Exit.void) }

@@ -67,7 +67,7 @@ const hosting = (options: DgenServer.HostOptions = {}, pay: Effect.Effect<void> 
 /** A host for as long as the test, or until its scope is closed. */
 const host = (options?: DgenServer.HostOptions, pay?: Effect.Effect<void>) =>
   Effect.gen(function*() {
-    const scope = yield* Scope.make()
+    const scope = yield* Scope.fork(yield* Effect.scope)
     yield* Effect.addFinalizer(() => Scope.close(scope, Exit.void))
     const context = yield* Layer.buildWithScope(Layer.fresh(hosting(options, pay)), scope)
     return { context, close: Scope.close(scope, Exit.void) }

@@ -187,7 +187,7 @@ export const jobsSubscriptions = ({ live }: Harness) => {
       yield* accepted
       assert.isTrue(Option.isNone(yield* Jobs.wait(subscription)))
       yield* Jobs.unsubscribe(subscription)
-      const scope = yield* Scope.make()
+      const scope = yield* Scope.fork(yield* Effect.scope)
       const scoped = yield* Scope.provide(Work.subscribe("one"), scope)
       yield* Scope.close(scope, Exit.void)
       assert.isTrue(Option.isNone(yield* Jobs.wait(scoped)))

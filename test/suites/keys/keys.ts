@@ -132,7 +132,7 @@ export const keysSuite = (name: string, backend: Store): void => {
         test(
           "outlives the process that handled it",
           Effect.gen(function*() {
-            const scope = yield* Scope.make()
+            const scope = yield* Scope.fork(yield* Effect.scope)
             yield* Effect.provideService(go(), Scope.Scope, scope)
             const till = yield* client
             assert.strictEqual(yield* till.call("Pay", pay, { key }), "pay 1")

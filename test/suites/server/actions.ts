@@ -276,7 +276,7 @@ export const actionsSuite = (name: string, backend: Store) => {
           const begun = yield* Deferred.make<void>()
           const go = yield* Deferred.make<void>()
           const { lines, start } = hire(() => Effect.andThen(Deferred.succeed(begun, undefined), Deferred.await(go)))
-          const scope = yield* Scope.make()
+          const scope = yield* Scope.fork(yield* Effect.scope)
           const server = yield* start().pipe(Effect.provideService(Scope.Scope, scope))
           yield* Effect.forkChild(
             way === "inline" ? server.call("Do", { item: way }) : server.cast("DoCast", { item: way })
@@ -305,7 +305,7 @@ export const actionsSuite = (name: string, backend: Store) => {
             const { lines, start } = hire(() =>
               Effect.orDie(Effect.flatMap(Deferred.await(handle), (server) => server[end]()))
             )
-            const scope = yield* Scope.make()
+            const scope = yield* Scope.fork(yield* Effect.scope)
             const server = yield* start(way === "inline" ? {} : { consumeK: 2 }).pipe(
               Effect.provideService(Scope.Scope, scope)
             )

@@ -263,7 +263,7 @@ export const suite = (name: string, backend: Layer.Layer<Backend.Backend, Backen
     live(
       "closing the scope ends the calls of the handle",
       Effect.gen(function*() {
-        const scope = yield* Scope.make()
+        const scope = yield* Scope.fork(yield* Effect.scope)
         const server = yield* start({ consume: false }).pipe(Effect.provideService(Scope.Scope, scope))
         const waiting = yield* Effect.forkChild(Effect.flip(server.call("Append", { item: "waits" })))
         yield* Effect.repeat(server.queueLength, { until: (length) => length === 1 })

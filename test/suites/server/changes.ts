@@ -59,7 +59,7 @@ const counted = (list: Items, options: DgenServer.Options) =>
       mutation.op === "clearRange"
         ? Buffer.from(mutation.begin).subarray(0, key.length).equals(Buffer.from(key))
         : touches(key)(mutation)
-    let scope = yield* Scope.make()
+    let scope = yield* Scope.fork(yield* Effect.scope)
     const open = Effect.suspend(() =>
       inside(tenant)(Shelf.start(shelf(list), { ...fast, tuid: ["Shelf"], ...options }))
         .pipe(Effect.provideService(Scope.Scope, scope))
@@ -71,7 +71,7 @@ const counted = (list: Items, options: DgenServer.Options) =>
       },
       restart: Effect.gen(function*() {
         yield* Scope.close(scope, Exit.void)
-        scope = yield* Scope.make()
+        scope = yield* Scope.fork(yield* Effect.scope)
         server = yield* open
       }),
       /** How many keys of the state, heads, and other keys of the server a call sets and clears. */

@@ -39,7 +39,7 @@ const startTelling = (
 /** Starts in a scope that the test closes. */
 const inScope = <A, E, R>(start: Effect.Effect<A, E, R>) =>
   Effect.gen(function*() {
-    const scope = yield* Scope.make()
+    const scope = yield* Scope.fork(yield* Effect.scope)
     const server = yield* Effect.provideService(start, Scope.Scope, scope)
     return { server, close: Scope.close(scope, Exit.void) }
   })
@@ -187,7 +187,7 @@ export const closingSuite = (name: string, backend: Store) => {
     live(
       "a scope that an action of its own closes does not wait for itself",
       Effect.gen(function*() {
-        const scope = yield* Scope.make()
+        const scope = yield* Scope.fork(yield* Effect.scope)
         const ended = yield* Deferred.make<void>()
         const server = yield* startTelling(
           () => Effect.andThen(Scope.close(scope, Exit.void), Deferred.succeed(ended, undefined)),

@@ -148,7 +148,7 @@ export const lifeSuite = (name: string, backend: Store) => {
               : Effect.void
         })
         const sender = yield* startMill({ consume: false })
-        const scope = yield* Scope.make()
+        const scope = yield* Scope.fork(yield* Effect.scope)
         yield* inside(tenant)(startMill({ consumeK: 2 })).pipe(Effect.provideService(Scope.Scope, scope))
         yield* sender.castAll(grains("a", "b", "c"))
         yield* Deferred.await(begun)
@@ -173,7 +173,7 @@ export const lifeSuite = (name: string, backend: Store) => {
               ? Effect.andThen(Deferred.succeed(begun, undefined), Deferred.await(go))
               : Effect.void
         })
-        const scope = yield* Scope.make()
+        const scope = yield* Scope.fork(yield* Effect.scope)
         const server = yield* inside(tenant)(startMill()).pipe(Effect.provideService(Scope.Scope, scope))
         hold = true
         const call = yield* Effect.forkChild(server.priorityCall("Ask", { item: "a", does: "" }))
@@ -189,7 +189,7 @@ export const lifeSuite = (name: string, backend: Store) => {
       "of a tenant's layer settles its open calls",
       Effect.gen(function*() {
         yield* startMill({ consume: false })
-        const scope = yield* Scope.make()
+        const scope = yield* Scope.fork(yield* Effect.scope)
         const client = yield* Effect.flatMap(elsewhere, (context) => inside(context)(Mill.client())).pipe(
           Effect.provideService(Scope.Scope, scope)
         )
@@ -298,7 +298,7 @@ export const lifeSuite = (name: string, backend: Store) => {
               : Effect.void
         })
         const server = yield* startMill({ consume: false })
-        const scope = yield* Scope.make()
+        const scope = yield* Scope.fork(yield* Effect.scope)
         yield* inside(tenant)(startMill({ consumeK: 5 })).pipe(Effect.provideService(Scope.Scope, scope))
         yield* server.castAll(grains("a", "b"))
         yield* Deferred.await(begun)

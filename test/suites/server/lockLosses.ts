@@ -174,7 +174,7 @@ export const lockLossesSuite = (name: string, backend: Store) => {
       "that an earlier version broke without putting their messages back: they are counted, and put back at once",
       Effect.gen(function*() {
         const { begun, locked } = yield* held
-        const scope = yield* Scope.make()
+        const scope = yield* Scope.fork(yield* Effect.scope)
         yield* startElsewhere(locked, { grace: 0 }).pipe(Effect.provideService(Scope.Scope, scope))
         const client = yield* Desk.client()
         const call = yield* Effect.forkChild(client.call("Work", { item: "a" }, { timeout: "20 seconds" }))
@@ -233,7 +233,7 @@ export const lockLossesSuite = (name: string, backend: Store) => {
         `by ${how}: the message is handled at the next start, with no attempt counted`,
         Effect.gen(function*() {
           const { begun, locked } = yield* held
-          const scope = yield* Scope.make()
+          const scope = yield* Scope.fork(yield* Effect.scope)
           const server = yield* startDesk(locked, { deadLetterThreshold: 1, grace: 0 }).pipe(
             Effect.provideService(Scope.Scope, scope)
           )
@@ -257,7 +257,7 @@ export const lockLossesSuite = (name: string, backend: Store) => {
         `by ${how}, of an inline call: its caller is told, and the message is handled at the next start`,
         Effect.gen(function*() {
           const { begun, locked } = yield* held
-          const scope = yield* Scope.make()
+          const scope = yield* Scope.fork(yield* Effect.scope)
           const server = yield* startDesk(locked, { grace: 0 }).pipe(Effect.provideService(Scope.Scope, scope))
           const call = yield* Effect.forkChild(server.call("Work", { item: "a" }))
           const { id } = yield* begun

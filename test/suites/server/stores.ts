@@ -171,7 +171,7 @@ export const storesSuite = (name: string, backend: Store): void => {
             return Effect.andThen(Deferred.succeed(looking, undefined), Deferred.await(go))
           }
         })
-        const scope = yield* Scope.make()
+        const scope = yield* Scope.fork(yield* Effect.scope)
         yield* inside(tenant)(startMill()).pipe(Effect.provideService(Scope.Scope, scope))
         yield* Deferred.await(looking)
         const closing = yield* Effect.forkChild(Scope.close(scope, Exit.void), { startImmediately: true })
