@@ -8,7 +8,8 @@
  *    process's own rings explain leads to a look at its entries, a page at a time. Own rings that may or may not be among
  *    what a bell shows explain it for `UNSURE_MILLIS` at the most.
  * 2. A look goes on where the last one stopped when the host had no room, and goes round: no entry stands before others
- *    for ever (rule H5).
+ *    for ever (rule H5). What is missed while a look is on its way may lie before the place where it is: the look begins
+ *    again after its end.
  * 3. Nothing polls: the timer behind the watches is for one that was lost, and differs from host to host.
  */
 import * as Clock from "effect/Clock"
@@ -56,7 +57,7 @@ export interface Listening {
   readonly indexes: IndexKeys
   /** A server has something to do. Whether there was room for it. */
   readonly offer: (tuid: Tuple.Tuple, entry: Uint8Array) => boolean
-  /** Turns wake-ups that are due into entries, in their transaction. */
+  /** Does what wake-ups are due for. */
   readonly due: (keys: ReadonlyArray<Uint8Array>) => Effect.Effect<void, never, Transaction>
 }
 
@@ -71,6 +72,16 @@ interface Count {
   unsureMillis: number | undefined
 }
 
+/** A look at the entries of one bell that has not ended. */
+interface Look {
+  /** Where its next page begins; `undefined` at its begin. */
+  readonly from: Uint8Array | undefined
+  /** Whether it begins again after its end (2). */
+  readonly isAgain: boolean
+}
+
+const WHOLE: Look = { from: undefined, isAgain: false }
+
 /** What a transaction saw of the bells. */
 interface Shown {
   readonly values: ReadonlyArray<bigint>
@@ -84,8 +95,8 @@ export class Bells {
     { length: BELLS },
     () => ({ own: 0, open: 0, others: undefined, unsureMillis: undefined })
   )
-  /** The bells with entries that nobody has looked at, and where the look stopped. */
-  readonly #unseen = new Map<number, Uint8Array | undefined>()
+  /** The bells with entries that nobody has looked at, the one whose turn it is first. */
+  readonly #unseen = new Map<number, Look>()
   #called: Deferred.Deferred<void> = Deferred.makeUnsafe()
 
   constructor(host: Listening) {
@@ -112,13 +123,14 @@ export class Bells {
 
   /** Looks at all entries again: the host's share is another. */
   lookAgain(): void {
-    for (let bell = 0; bell < BELLS; bell++) this.#unseen.set(bell, undefined)
+    for (let bell = 0; bell < BELLS; bell++) this.#unseen.set(bell, WHOLE)
     this.call()
   }
 
   /** Looks again at the entries of one bell. */
   missed(bell: number): void {
-    if (!this.#unseen.has(bell)) this.#unseen.set(bell, undefined)
+    const from = this.#unseen.get(bell)?.from
+    this.#unseen.set(bell, { from, isAgain: from !== undefined })
   }
 
   /** The host has room again. */
@@ -148,15 +160,18 @@ export class Bells {
     return Effect.suspend(() => {
       const next = this.#unseen.entries().next()
       if (next.done === true) return Effect.void
-      const [bell, cursor] = next.value
+      const [bell, look] = next.value
       // to the end of the line: the others' turn comes before its next page
       this.#unseen.delete(bell)
+      /** What the look comes to; what was missed during the page has begun another (2). */
+      const goesOn = (from: Uint8Array | undefined) =>
+        this.#unseen.set(bell, { from, isAgain: from !== undefined && (look.isAgain || this.#unseen.has(bell)) })
       return Effect.flatMap(
-        Effect.onError(this.#page(bell, cursor), () => Effect.sync(() => this.#unseen.set(bell, cursor))),
+        Effect.onError(this.#page(bell, look.from), () => Effect.sync(() => goesOn(look.from))),
         (rest) => {
-          if (rest === undefined) return this.#looks()
-          this.#unseen.set(bell, rest.from)
-          return rest.isFull ? Effect.void : this.#looks()
+          if (rest !== undefined) goesOn(rest.from)
+          else if (look.isAgain) goesOn(undefined)
+          return rest?.isFull === true ? Effect.void : this.#looks()
         }
       )
     })
@@ -283,7 +298,7 @@ export class Bells {
     return Effect.flatMap(
       transact(tenant, look),
       (keys) =>
-        Effect.forEach(partsOf(keys), (part) => transact(tenant, Effect.asVoid(due(part))), {
+        Effect.forEach(partsOf(keys), (part) => transact(tenant, due(part)), {
           concurrency: WAKES_UNDER_WAY,
           discard: true
         })

@@ -24,13 +24,11 @@ import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Latch from "effect/Latch"
-import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import { TRANSACTION_LIMIT_MILLIS } from "../../../Backend.ts"
 import type { BackendError } from "../../../BackendError.ts"
 import type { Tenant } from "../../../Tenant.ts"
-import { Transaction } from "../../../Transaction.ts"
 import * as Tuple from "../../../Tuple.ts"
 import * as Keys from "../../data/keys.ts"
 import { guarded } from "../../observing/lending.ts"
@@ -42,8 +40,7 @@ import { atRest } from "../handling/gauges.ts"
 import type { Crash } from "../handling/handlers.ts"
 import { endsWithin } from "../handling/outside.ts"
 import { isEnded, make, type Server, stop, Unreadable } from "../handling/server.ts"
-import * as Heads from "../kept/head.ts"
-import { giveWork, indexesOf, type IndexKeys, tuidOfKey, wakeUp } from "../kept/indexes.ts"
+import { indexesOf, type IndexKeys } from "../kept/indexes.ts"
 import { ServerKeys, textOfTuid } from "../kept/layout.ts"
 import type { Batch } from "../running/batch.ts"
 import { close } from "../running/closing.ts"
@@ -51,8 +48,8 @@ import { cancelWatches, defaultRestart, failed, paceOf, turn } from "../running/
 import * as Handles from "../running/handle.ts"
 import { type Acquired, runLocked } from "../running/locked.ts"
 import { RunsIn, runsWithin, type Within } from "../sending/within.ts"
-import { fire } from "../timers/firing.ts"
 import { Bells } from "./bells.ts"
+import { sendDueTimers } from "./dueTimers.ts"
 import { isInUse, type Known, newlyKnown, type Resident } from "./known.ts"
 import { Life } from "./life.ts"
 import { Line } from "./line.ts"
@@ -60,9 +57,6 @@ import { Resting } from "./resting.ts"
 
 /** Servers in the line: enough to keep any `concurrency` busy while the next page is read. */
 const LINE_LIMIT = 4_096
-
-/** Bytes of timers' messages that the transaction which finds them due sends itself. */
-const DUE_LIMIT_BYTES = 500_000
 
 /** Whoever waits for a time looks at the clock at least so often: it can be set, and machines sleep. */
 const CLOCK_LOOK_MILLIS = 60_000
@@ -127,7 +121,7 @@ export class Host implements LocalHost {
       tenant,
       indexes: this.#indexes,
       offer: (tuid, entry) => this.#offer(tuid, Keys.toText(entry)),
-      due: (keys) => this.#due(keys)
+      due: (keys) => sendDueTimers(behaviour.definition, this.#indexes, keys)
     })
   }
 
@@ -194,37 +188,6 @@ export class Host implements LocalHost {
       if (!isInUse(known) && !this.#life.isMine(this.#name, Tuple.pack(known.tuid))) this.#forget(known)
     }
     this.#bells.lookAgain()
-  }
-
-  /** Sends the timers that wake-ups are due for, as many as fit a transaction; the other servers get an entry. */
-  #due(rows: ReadonlyArray<Uint8Array>): Effect.Effect<void, never, Transaction> {
-    return Effect.gen({ self: this }, function*() {
-      const state = yield* Transaction
-      const known = rows.map((row) => {
-        const tuid = tuidOfKey(row, this.#indexes.wakes, 1)
-        return { row, keys: tuid && new ServerKeys(state.prefix, tuid, this.definition) }
-      })
-      yield* state.prefetch(() => known.flatMap(({ keys, row }) => keys ? [row, keys.head, keys.wake] : [row]))
-      let bytes = 0
-      for (const { keys, row } of known) {
-        // another host was faster
-        if ((yield* state.get(row)) === undefined) continue
-        if (keys === undefined) {
-          state.clear(row)
-          continue
-        }
-        const head = yield* state.get(keys.head)
-        const isReadable = head === undefined || Result.isSuccess(Heads.decode(head))
-        if (!isReadable || bytes > DUE_LIMIT_BYTES) wakeUp(state, keys, row)
-        else {
-          state.clear(row)
-          const looked = yield* fire({ definition: this.definition, keys, name: this.#name }, state, false)
-          bytes += looked.bytes
-          // the rest of very many
-          if (Math.min(looked.dueMillis, looked.keysDueMillis) <= state.timeMillis) giveWork(state, keys.place)
-        }
-      }
-    })
   }
 
   // --- what it does ---
