@@ -3,7 +3,7 @@ import { Effect, Fiber, Layer, Logger, Schema } from "effect"
 import { DgenServer, Tenant, Transaction, Tuple } from "effect-dgen"
 import { indexesOf } from "../src/internal/server/kept/indexes.ts"
 import { ServerKeys } from "../src/internal/server/kept/layout.ts"
-import { pauses, watched } from "./idle.ts"
+import { pauses, rested, watched } from "./idle.ts"
 import { options } from "./support.ts"
 
 const MANY = 10_000
@@ -129,7 +129,7 @@ const existing = Effect.gen(function*() {
   say("a host starts, and handles a message", `${(performance.now() - begun).toFixed(0)} ms`)
   say("memory taken by it", `${((yield* memory) - before).toFixed(0)} MB`)
   yield* Effect.sleep(1_000)
-  pauses("idle", yield* watched(Effect.sleep(IDLE_MILLIS)))
+  pauses("idle", yield* rested(IDLE_MILLIS))
 })
 
 /** Waking many, against sending as much to few that are awake. */

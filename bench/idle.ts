@@ -36,6 +36,19 @@ export const watched = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
     })
   })
 
+/**
+ * Watches the event loop of a process that rests for some time, and then what it takes of a core for as long: who measures
+ * delays wakes it two hundred times a second, and would be most of that.
+ */
+export const rested = (millis: number) =>
+  Effect.gen(function*() {
+    const { pauseMillis } = yield* watched(Effect.sleep(millis))
+    const cpu = process.cpuUsage()
+    yield* Effect.sleep(millis)
+    const { system, user } = process.cpuUsage(cpu)
+    return { pauseMillis, core: (system + user) / 1_000 / millis }
+  })
+
 /** One line for what was seen of the event loop. */
 export const pauses = (name: string, seen: { readonly pauseMillis: number; readonly core: number }) =>
   console.log(
@@ -89,13 +102,13 @@ export const idle = Effect.gen(function*() {
   const started = yield* watched(measure(SERVERS, start("idle", SERVERS)))
   const after = yield* collect
   row("a start", started.value, `${((after - before) / SERVERS).toFixed(0)} B each`)
-  const quiet = yield* watched(Effect.sleep(WATCH_MILLIS))
+  const quiet = yield* rested(WATCH_MILLIS)
   pauses("alone", quiet)
   const among = yield* callTimes(own)
   yield* Effect.scoped(Effect.gen(function*() {
     yield* foreign
     yield* Effect.sleep(1_000)
-    const beside = yield* watched(Effect.sleep(WATCH_MILLIS))
+    const beside = yield* rested(WATCH_MILLIS)
     pauses(`beside ${FOREIGN_COMMITS_A_SECOND} commits a second by another process`, beside)
     const calls = yield* callTimes(own)
     for (const part of [0.5, 0.99]) {
