@@ -38,7 +38,7 @@ const FREE = 2
 const FREE_MILLIS = 10 * 60_000
 
 /** Rows that one pass takes away: few enough that timers and sockets get their turn. */
-const PASS_ROWS = 200
+const PASS_ROWS = 100
 
 /** Open keys of one server that ends: as many as calls that are left open. */
 const OPEN_LIMIT = 20_000
