@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Deferred, Duration, Effect, Fiber, Latch, Layer, Logger, Option, Schema, type Scope } from "effect"
 import { Backend, Jobs, MemoryBackend, Tenant } from "effect-dgen"
-import { elsewhere, opened, pass, setClock, settle } from "../suites/jobs/support.ts"
+import { acceptNow, elsewhere, opened, pass, setClock, settle } from "../suites/jobs/support.ts"
 import { committing } from "../support/driver.ts"
 
 const { transact } = Tenant
@@ -273,5 +273,22 @@ describe("leases", () => {
         assert.deepStrictEqual(Object.fromEntries(interrupted), { one: 2 * TIMEOUT, two: 1.65 * TIMEOUT })
       }),
     silent(silence)
+  )
+
+  timed(
+    "who is told of dead jobs and cannot be interrupted does not hold up the end of its scope",
+    () =>
+      Effect.gen(function*() {
+        const Dies = Jobs.make("dies", { data: Data, maxAttempts: 1 })
+        const begun = yield* Deferred.make<void>()
+        const stays = Effect.uninterruptible(Effect.never)
+        const close = yield* opened(Dies.deadJobLayer(() => Effect.andThen(Deferred.succeed(begun, undefined), stays)))
+        yield* transact(Dies.add("one", { n: 1 }))
+        yield* transact(Dies.fail((yield* acceptNow(Dies))!, "no"))
+        yield* Deferred.await(begun)
+        const closing = yield* Effect.forkChild(close)
+        for (let seconds = 0; seconds < 12; seconds++) yield* pass(1_000)
+        yield* Fiber.join(closing)
+      })
   )
 })

@@ -56,11 +56,11 @@ export const guardedTracer = (tracer: Tracer.Tracer): Tracer.Tracer => {
 
 const METHODS: ReadonlySet<PropertyKey> = new Set(["end", "attribute", "event", "addLinks"])
 
-/** The span itself for whoever knows its class; only what Effect calls on it is guarded. */
+/** The span itself for whoever knows its class; what it throws when it is read, or when Effect calls it, is guarded. */
 const guardedSpan = (span: Tracer.Span): Tracer.Span =>
   new Proxy(span, {
     get: (target, key) => {
-      const value: unknown = Reflect.get(target, key, target)
+      const value: unknown = reading(() => Reflect.get(target, key, target), undefined)
       if (typeof value !== "function" || !METHODS.has(key)) return value
       return (...args: ReadonlyArray<unknown>) => reading(() => Reflect.apply(value, target, args), undefined)
     }

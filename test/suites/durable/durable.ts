@@ -206,6 +206,28 @@ export const durableSuite = (name: string, backend: Store) => {
         })
       )
       live(
+        "end beside their server: there is one grace period for the whole end",
+        Effect.gen(function*() {
+          const scope = yield* Scope.fork(yield* Effect.scope)
+          const begun = yield* Deferred.make<void>()
+          // ends as soon as the server takes nothing more
+          const desk = newDesk(() =>
+            Effect.andThen(
+              Deferred.succeed(begun, undefined),
+              until(Effect.exit(clerk.priorityCall("Do", { item: "none" })), Exit.isFailure)
+            )
+          )
+          const clerk: Effect.Success<ReturnType<typeof run>> = yield* Scope.provide(
+            run(desk, { grace: "1 minute" }),
+            scope
+          )
+          yield* clerk.call("Do", { item: "a" })
+          yield* Deferred.await(begun)
+          yield* Scope.close(scope, Exit.void)
+          assert.strictEqual((yield* countsOf(own)).finished, 1)
+        })
+      )
+      live(
         "with payloads that do not fit, or are too long, are a crash of their message",
         Effect.gen(function*() {
           const { layer, lines } = keptLogs()

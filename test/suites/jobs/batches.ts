@@ -136,17 +136,18 @@ export const jobsBatches = ({ live }: Harness) => {
     "a stop lets batches end, and hands back what does not",
     Effect.gen(function*() {
       const Ends = Jobs.make("ends", { data: Data })
-      for (const ends of [true, false]) {
+      const ways = { stops: undefined, waits: Effect.never, stays: Effect.uninterruptible(Effect.never) }
+      for (const [how, work] of Object.entries(ways)) {
         const begun = yield* Deferred.make<void>()
-        yield* transact(Effect.forEach([0, 1], (i) => Ends.add([ends, i], data(i))))
+        yield* transact(Effect.forEach([0, 1], (i) => Ends.add([how, i], data(i))))
         const close = yield* opened(Ends.batchWorkerLayer(
-          (_, { stopping }) => Effect.andThen(Deferred.succeed(begun, undefined), ends ? stopping : Effect.never),
-          { maxJobs: 2, grace: ends ? "1 minute" : 0 }
+          (_, { stopping }) => Effect.andThen(Deferred.succeed(begun, undefined), work ?? stopping),
+          { maxJobs: 2, grace: work === undefined ? "1 minute" : 0 }
         ))
         yield* Deferred.await(begun)
         yield* close
       }
-      assert.deepStrictEqual(yield* transact(Ends.counts), { pending: 2, running: 0, finished: 2, dead: 0 })
+      assert.deepStrictEqual(yield* transact(Ends.counts), { pending: 4, running: 0, finished: 2, dead: 0 })
     })
   )
 

@@ -200,11 +200,18 @@ export const keysSuite = (name: string, backend: Store): void => {
             const { begun, go: goOn, locked, runs } = yield* gate
             yield* go({ deadLetterThreshold: 5 }, locked)
             const till = yield* client
+            const other = yield* inside(yield* elsewhere)(client)
             const call = yield* Effect.forkChild(till.call("Work", pay, { key }))
             yield* begun
+            const others = yield* Effect.forEach(
+              [till, other, till],
+              (who) => Effect.forkChild(who.call("Work", pay, { key }))
+            )
+            yield* until(till.queueLength, (length) => length === 4)
+            // the others are taken before the first one, which is put back behind them
             yield* Tenant.transact(unlock)
             yield* goOn()
-            assert.strictEqual(yield* Fiber.join(call), "worked pay")
+            for (const each of [call, ...others]) assert.strictEqual(yield* Fiber.join(each), "worked pay")
             assert.strictEqual(yield* till.call("Work", pay, { key }), "worked pay")
             assert.strictEqual(runs.length, 2)
           })

@@ -99,6 +99,17 @@ const tracers: Readonly<Record<string, Tracer.Tracer>> = {
   "whose spans do not end": spansWith(() => ({ end: fails })),
   "whose spans take no attribute": spansWith(() => ({ attribute: fails })),
   "whose spans take no event": spansWith(() => ({ event: fails })),
+  "whose spans cannot be read": spansWith(() => ({
+    get traceId() {
+      return fails()
+    },
+    get sampled() {
+      return fails()
+    },
+    get attributes() {
+      return fails()
+    }
+  })),
   "whose spans have names that are none": spansWith(() => ({ traceId: "\ud800", spanId: 7n }))
 }
 

@@ -2,7 +2,8 @@
  * Handlers of several jobs at once, on top of a worker that runs one at a time: each job's run waits for the batch that it
  * is in, and ends with its own result. So leases, attempts, retries, deaths and stops are those of each job.
  *
- * Owner: one a layer; batches run in fibers of the layer's scope.
+ * Owner: one a layer. A batch runs in a fiber of its own until it ends, or all have left it; so it does when the layer's scope
+ * closes, and its worker does not wait for ever for a handler that goes on all the same.
  *
  * 1. A batch begins when it has `maxJobs`, or `maxWait` after its first job came. No more than `batches` run together:
  *    the worker takes jobs for batches that can begin, and none that would have to wait for the end of another one.
@@ -17,7 +18,6 @@ import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Latch from "effect/Latch"
 import * as Result from "effect/Result"
-import type * as Scope from "effect/Scope"
 import { reading } from "../../data/show.ts"
 import { apart } from "../../observing/unforeseen.ts"
 import type { Job } from "../kept/job.ts"
@@ -57,15 +57,13 @@ export interface BatchLimits {
 export class Batches<A, E> {
   readonly #run: RunBatch<A, E>
   readonly #limits: BatchLimits
-  readonly #scope: Scope.Scope
   #open: Batch<A, E> | undefined
   #running = 0
   #runningJobs = 0
 
-  constructor(run: RunBatch<A, E>, limits: BatchLimits, scope: Scope.Scope) {
+  constructor(run: RunBatch<A, E>, limits: BatchLimits) {
     this.#run = run
     this.#limits = limits
-    this.#scope = scope
   }
 
   /** So many jobs can run now, those included that do (1). */
@@ -92,7 +90,7 @@ export class Batches<A, E> {
   #begin(batch: Batch<A, E>): Effect.Effect<void> {
     const isReady = Effect.raceFirst(batch.full.await, Effect.sleep(this.#limits.maxWaitMillis))
     const work = Effect.andThen(isReady, Effect.suspend(() => this.#work(batch)))
-    return Effect.map(Effect.forkIn(Effect.interruptible(work), this.#scope), (fiber) => {
+    return Effect.map(Effect.forkDetach(Effect.interruptible(work)), (fiber) => {
       batch.fiber = fiber
     })
   }
@@ -121,10 +119,10 @@ export class Batches<A, E> {
   #leave(batch: Batch<A, E>, member: Member<A, E>): Effect.Effect<void> {
     return Effect.suspend(() => {
       member.hasLeft = true
-      if (!batch.isRunning) return Effect.void
-      this.#runningJobs--
-      const isEmpty = batch.members.every(({ hasLeft }) => hasLeft)
-      return isEmpty && batch.fiber !== undefined ? Fiber.interrupt(batch.fiber) : Effect.void
+      if (batch.isRunning) this.#runningJobs--
+      if (batch.members.some(({ hasLeft }) => !hasLeft)) return Effect.void
+      if (this.#open === batch) this.#open = undefined
+      return batch.fiber === undefined ? Effect.void : Fiber.interrupt(batch.fiber)
     })
   }
 }

@@ -4,10 +4,12 @@
  * Owner: the layer; its queue and its fiber live in the layer's scope.
  *
  * 1. One is told after the other. A handler that fails is logged, and the next one is told all the same.
- * 2. At the end of the scope those that are known are still told, within the grace period.
+ * 2. At the end of the scope those that are known are still told, within the grace period. A handler that cannot be
+ *    interrupted then is left behind.
  * 3. What waits to be told is bounded in bytes: jobs that die while there is no room are not told, and the log says so.
  */
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
@@ -15,10 +17,11 @@ import type * as Scope from "effect/Scope"
 import { Tenant } from "../../../Tenant.ts"
 import { guarding } from "../../observing/lending.ts"
 import { logError } from "../../observing/logging.ts"
-import { apart, effectOf, keepRunning } from "../../observing/unforeseen.ts"
+import { effectOf, keepRunning } from "../../observing/unforeseen.ts"
 import { InvalidOption, render } from "../definition/errors.ts"
 import { decodeData, type Model } from "../definition/model.ts"
 import { type DeadJob, type Died, listen } from "../kept/reports.ts"
+import { INTERRUPT_LIMIT_MILLIS } from "./worker.ts"
 
 /** What is known at the end of the scope is told for so long: as long as workers let handlers end. */
 const GRACE_MILLIS = 10_000
@@ -30,6 +33,14 @@ const KNOWN_LIMIT_BYTES = 32_000_000
 const OVERHEAD_BYTES = 500
 
 const bytesOf = ({ error, packed }: Died): number => packed.length + 2 * error.length + OVERHEAD_BYTES
+
+/** Runs an effect of a user's in a fiber that is nobody's: who is interrupted waits for it for a while, and leaves it (2). */
+const leaving = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.flatMap(Effect.forkDetach(effect), (fiber) =>
+    Effect.flatten(Effect.onInterrupt(Fiber.await(fiber), () => {
+      fiber.interruptUnsafe()
+      return Effect.timeoutOption(Effect.interruptible(Fiber.await(fiber)), INTERRUPT_LIMIT_MILLIS)
+    })))
 
 export const deadJobLayer = <A, R>(
   model: Model,
@@ -49,7 +60,7 @@ export const deadJobLayer = <A, R>(
     const none = Latch.makeUnsafe(true)
     const tell = ({ packed, ...dead }: Died) =>
       Effect.catchCause(
-        apart(
+        leaving(
           Effect.scoped(
             effectOf(() => handler({ ...dead, data: Result.getOrUndefined(decodeData(model, dead.id, packed)) }))
           )

@@ -6,7 +6,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schedule from "effect/Schedule"
-import * as Scope from "effect/Scope"
+import type * as Scope from "effect/Scope"
 import * as Tracer from "effect/Tracer"
 import type { Tenant } from "../../../Tenant.ts"
 import { captured, guarded } from "../../observing/lending.ts"
@@ -184,8 +184,6 @@ export const batchWorkerLayer = <A, E, R>(
     const limits = yield* batchLimits(model, options, checked.concurrency)
     const hub = yield* usedHub(checked.model)
     const services = captured(yield* Effect.context<Exclude<R, Scope.Scope>>())
-    // its fibers outlive the drain, which waits for them
-    const scope = yield* Scope.fork(yield* Effect.scope)
     let stopping: Effect.Effect<void> = Effect.never
     const run = (jobs: ReadonlyArray<Job<A>>) => {
       const scoped = Effect.annotateLogs(
@@ -198,7 +196,7 @@ export const batchWorkerLayer = <A, E, R>(
         services
       )
     }
-    const batches = new Batches(run, limits, scope)
+    const batches = new Batches(run, limits)
     yield* open(hub, model, checked, { jobs: () => batches.capacity, isBatched: true }, (stops) => {
       stopping = stops
       return (job: Job<A>) => batches.run(job)

@@ -47,7 +47,7 @@ import { type Solitude, solitudeOf, type Taker } from "./solitude.ts"
 const TAKE_LIMIT = 200
 
 /** An interrupted handler has so long for its finalizers before its job is handed back without it. */
-const INTERRUPT_LIMIT_MILLIS = 1_000
+export const INTERRUPT_LIMIT_MILLIS = 1_000
 
 /** So long the end of the scope waits for the store to take the jobs back. */
 const HAND_BACK_LIMIT_MILLIS = 5_000

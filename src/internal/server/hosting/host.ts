@@ -443,17 +443,17 @@ export class Host implements LocalHost {
 
   // --- its life ---
 
-  /** Hosts until the scope closes. */
+  /** Hosts from now on, until it is closed; what listens ends with the scope. */
   get open(): Effect.Effect<void, never, Scope.Scope> {
     return Effect.gen({ self: this }, function*() {
       yield* this.#life.join(this.#name, () => this.#shareChanged())
-      yield* Effect.addFinalizer(() => this.#close)
       yield* Effect.forkScoped(keepRunning("hosts", `${this.#name}: the host's bells`, this.#bells.listen))
       yield* Effect.forkScoped(keepRunning("hosts", `${this.#name}: the host's sweep`, this.#resting.sweep))
     })
   }
 
-  get #close(): Effect.Effect<void> {
+  /** Takes nothing more, and waits for what runs: the end of the host. */
+  get close(): Effect.Effect<void> {
     return Effect.suspend(() => {
       this.#isClosed = true
       this.#closing.openUnsafe()

@@ -62,9 +62,13 @@ export const host = Effect.fnUntraced(function*(behaviour: Behaviour, effects: E
   yield* Scope.addFinalizer(parent, Effect.sync(() => hosts.delete(name)))
   yield* relist(tenant)
   yield* repair(tenant)
-  yield* made.open
-  const worker = share(definition, effects.actions, options.graceMillis)
-  yield* Effect.uninterruptible(Effect.flatMap(worker, (leave) => Scope.addFinalizer(parent, leave)))
+  // both end together: there is one grace period for the whole end
+  yield* Effect.uninterruptibleMask((restore) =>
+    Effect.flatMap(share(definition, effects.actions, options.graceMillis), (leave) => {
+      const end = Effect.all([made.close, leave], { concurrency: "unbounded", discard: true })
+      return Effect.andThen(Scope.addFinalizer(parent, end), restore(made.open))
+    })
+  )
   return made
 })
 

@@ -97,14 +97,20 @@ const untilEnded = <A, E>(server: Server, effect: Effect.Effect<A, E>) =>
     )
   )
 
-/** A call that locks may be answered before its lock ends. */
+/** A call that locks may be answered before its lock ends. That it waits with its key is told to who has queued it alone. */
 const orAnswered = <E>(
   server: Server,
   { message }: Checked,
   call: Clients.OpenCall,
   effect: Effect.Effect<Uint8Array, E>
-): Effect.Effect<Uint8Array, E | ServerStopped> =>
-  message.locks ? Effect.raceFirst(Clients.awaitAnswer(server, call), effect) : effect
+): Effect.Effect<Uint8Array, E | ServerStopped> => {
+  if (!message.locks) return effect
+  const answered = Effect.flatMap(
+    Clients.awaitAnswer(server, call),
+    (answer) => Answers.isWaits(answer) ? Effect.never : Effect.succeed(answer)
+  )
+  return Effect.raceFirst(answered, effect)
+}
 
 /** A call's way from the handle to its answer. */
 type Way = (server: Server, checked: Checked, call: Clients.OpenCall) => Effect.Effect<Uint8Array, unknown>
