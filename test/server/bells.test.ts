@@ -2,6 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Layer } from "effect"
 import { MemoryBackend, Tenant, Transaction, Tuple } from "effect-dgen"
+import * as Counters from "../../src/internal/data/counters.ts"
 import { Bells } from "../../src/internal/server/hosting/bells.ts"
 import { bellOf, indexesOf } from "../../src/internal/server/kept/indexes.ts"
 
@@ -63,5 +64,42 @@ describe("a host without room", () => {
         ),
       20_000
     )
+  }
+})
+
+describe("a host whose own ring was seen and dropped, because another process was faster", () => {
+  for (const [what, drops] of [["dropped", true], ["kept", false]] as const) {
+    it.live(`hears of the ring of another after one that was ${what}`, () =>
+      Effect.gen(function*() {
+        const tenant = yield* Tenant.Tenant
+        const indexes = indexesOf(tenant.prefix, "Hive")
+        const [first, second] = tuids
+        const heard = new Map([first!, second!].map((tuid) => [JSON.stringify(tuid), Deferred.makeUnsafe<void>()]))
+        const bells = new Bells({
+          tenant,
+          indexes,
+          due: () => Effect.void,
+          offer: (tuid) => {
+            Deferred.doneUnsafe(heard.get(JSON.stringify(tuid))!, Effect.void)
+            return true
+          }
+        })
+        const rings = Tenant.transact(
+          Effect.map(Transaction.Transaction, (state) => state.add(indexes.bell(BELL), Counters.PLUS_ONE))
+        )
+        yield* Effect.andThen(enter([first!]), rings)
+        yield* Effect.forkScoped(bells.listen)
+        yield* Deferred.await(heard.get(JSON.stringify(first))!)
+        const own = bells.ringing(BELL)
+        if (!drops) yield* rings
+        own.rang()
+        if (!drops) own.stayed()
+        own.ended()
+        yield* Effect.andThen(enter([second!]), rings)
+        yield* Deferred.await(heard.get(JSON.stringify(second))!)
+      }).pipe(
+        Effect.scoped,
+        Effect.provide(Tenant.layer(["bells"]).pipe(Layer.provideMerge(MemoryBackend.layer)))
+      ), 20_000)
   }
 })

@@ -10,8 +10,10 @@ import type * as Tuple from "../../Tuple.ts"
 
 /** A ring of a bell that a try of a transaction writes. */
 export interface Ring {
-  /** It can be seen. */
+  /** It can be seen by later transactions of this process. It may be dropped yet: then another process was faster. */
   readonly rang: () => void
+  /** It stays. */
+  readonly stayed: () => void
   /** The try has ended, and may still turn out to be committed where that is unknown. */
   readonly ended: () => void
 }

@@ -6,7 +6,7 @@
  *
  * 1. All bells are read, and watched, in one transaction that writes nothing (rule R8). One that shows more than this
  *    process's own rings explain leads to a look at its entries, a page at a time. Own rings that may or may not be among
- *    what a bell shows explain it for `UNSURE_MILLIS` at the most.
+ *    what a bell shows explain it for `UNSURE_MILLIS` at the most. One that was seen and is dropped explains nothing.
  * 2. A look goes on where the last one stopped when the host had no room, and goes round: no entry stands before others
  *    for ever (rule H5). What is missed while a look is on its way may lie before the place where it is: the look begins
  *    again after its end.
@@ -108,15 +108,29 @@ export class Bells {
     const count = this.#counts[bell]!
     count.open++
     let isOver = false
+    let isCounted = false
+    let stays = false
+    const rang = () => {
+      if (isCounted) return
+      isCounted = true
+      count.own++
+      // its commit was unknown, and it has been taken for another's
+      if (isOver && count.others !== undefined) count.others--
+    }
     return {
-      rang: () => {
-        count.own++
-        // its commit was unknown, and it has been taken for another's
-        if (isOver && count.others !== undefined) count.others--
+      rang,
+      stayed: () => {
+        stays = true
+        rang()
       },
       ended: () => {
         isOver = true
         count.open--
+        if (!isCounted || stays) return
+        // it was dropped: a look that took it for an own ring may have missed one of others
+        isCounted = false
+        count.own--
+        this.call()
       }
     }
   }

@@ -147,7 +147,10 @@ export const giveWork = (state: TransactionState, place: Place): void => {
   const { services } = state.target
   const hostOf = () => Context.get(services, LocalHostsOf)?.get(place.name)
   const ring = hostOf()?.ringing(place.bell)
-  if (ring !== undefined) state.onEnd.push(ring.ended)
+  if (ring !== undefined) {
+    state.onCommit.push(ring.stayed)
+    state.onEnd.push(ring.ended)
+  }
   state.onAccepted.push(() => {
     ring?.rang()
     if (hostOf()?.wake(place.packed, state.operationId, place.bell) !== true) {
